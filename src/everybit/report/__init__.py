@@ -1,1 +1,1 @@
-"""..."""
+"""Tell a verdict to people and programs: terminal text, strict JSON, one HTML page."""

@@ -1,0 +1,77 @@
+"""A location in words, short enough for one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everybit.report.safe_text import NAME_LIMIT, plural, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everybit.core.finding import Location
+
+#: More indices than this are counted, not listed.
+MAX_INDICES = 6
+
+
+def describe_place(where: Location) -> str:
+    """Return the place from the widest part to the narrowest.
+
+    >>> from everybit.core.finding import Location
+    >>> describe_place(Location(step=12, rank=1, parameter="h.0.weight", elements=(17,)))
+    'step 12, rank 1, h.0.weight, element 17'
+    """
+    parts = [
+        _named(where.run, "run "),
+        _named(where.path, ""),
+        _named(where.line, "line "),
+        _named(where.column, "column "),
+        _named(where.member, "member "),
+        _named(where.step, "step "),
+        _named(where.rank, "rank "),
+        _named(where.device, ""),
+        _named(where.core, "core "),
+        _named(where.worker, "worker "),
+        _named(where.sample, "sample "),
+        _named(where.link, "link "),
+        _named(where.module, "module "),
+        _named(where.optimizer, "optimizer "),
+        _tensor(where),
+        _indices("element", where.elements),
+        _ranges("element", where.element_ranges),
+        _ranges("byte", (where.byte_range,) if where.byte_range else None),
+        _ranges("byte", where.byte_ranges),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _named(value: Any, label: str) -> str:
+    return "" if value is None else f"{label}{printable(value)}"
+
+
+def _tensor(where: Location) -> str:
+    # Optimizer state is a parameter's tensor; in a file the tensor stands alone.
+    if where.parameter is None:
+        return _named(where.tensor, "tensor ")
+    name = printable(where.parameter, NAME_LIMIT)
+    return f"{name} ({printable(where.tensor)})" if where.tensor is not None else name
+
+
+def _indices(noun: str, indices: Sequence[int] | None) -> str:
+    if not indices:
+        return ""
+    shown = ", ".join(printable(index) for index in indices[:MAX_INDICES])
+    if len(indices) > MAX_INDICES:
+        return f"{plural(len(indices), noun)} ({shown}, ...)"
+    return f"{noun} {shown}" if len(indices) == 1 else f"{noun}s {shown}"
+
+
+def _ranges(noun: str, ranges: Sequence[tuple[int, int]] | None) -> str:
+    if not ranges:
+        return ""
+    shown = ", ".join(f"{start}..{end - 1}" for start, end in ranges[:MAX_INDICES])
+    if len(ranges) > MAX_INDICES:
+        total = sum(end - start for start, end in ranges)
+        return f"{plural(total, noun)} in {len(ranges):,} ranges ({shown}, ...)"
+    return f"{noun}s {shown}"

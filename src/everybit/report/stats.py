@@ -1,0 +1,79 @@
+"""A verdict's numbers about the work itself, with their units."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from everybit.report.safe_text import number, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def describe_stats(stats: Mapping[str, Any]) -> list[str]:
+    """Return one phrase a number; nested values are left to the JSON.
+
+    >>> describe_stats({"bytes": 1536, "seconds": 0.41, "steps": 12000, "stopped": True})
+    ['1.5 KiB', '0.41 s', '12,000 steps', 'stopped']
+    """
+    return [
+        phrase
+        for name, value in stats.items()
+        if (phrase := _phrase(printable(name, 60), value)) is not None
+    ]
+
+
+def format_bytes(size: float) -> str:
+    """Return a size in binary units.
+
+    >>> format_bytes(0), format_bytes(268435456)
+    ('0 B', '256 MiB')
+    """
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024:
+            return f"{amount:.3g} {unit}"
+        amount /= 1024
+    return f"{amount:.4g} TiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration in the unit that fits it.
+
+    >>> format_seconds(0.00042), format_seconds(12.3), format_seconds(3725)
+    ('0.42 ms', '12.3 s', '1 h 2 min')
+    """
+    if not math.isfinite(seconds):
+        return "unknown time"
+    if abs(seconds) < 0.1:
+        return f"{seconds * 1e3:.3g} ms"
+    if abs(seconds) < 120:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def _phrase(name: str, value: Any) -> str | None:
+    words = name.replace("_", " ")
+    if isinstance(value, bool):
+        return words if value else None
+    if isinstance(value, str):
+        return f"{words} {printable(value, 60)}"
+    if not isinstance(value, int | float):
+        return None
+    for unit, form in (("bytes", format_bytes), ("seconds", format_seconds)):
+        if name == unit:
+            return form(value)
+        if name.endswith(f"_{unit}"):
+            return f"{words.removesuffix(unit).strip()} {form(value)}"
+    if name.endswith("_share"):
+        return f"{words} {100 * value:.2g} %"
+    if isinstance(value, int):
+        return f"{value:,} {words}"
+    return f"{words} {number(value)}"
