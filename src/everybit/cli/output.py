@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether colour belongs on `stream`: by NO_COLOR, then FORCE_COLOR, then its being a terminal."""
+    """Whether colour belongs on `stream`: NO_COLOR says no, FORCE_COLOR yes, else a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

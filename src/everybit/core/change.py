@@ -43,7 +43,7 @@ class Change:
 def changes_between(
     dtype: str, before: bytes, after: bytes, first_element: int = 0
 ) -> list[Change]:
-    """Compare two equally long runs of little-endian elements.
+    r"""Compare two equally long runs of little-endian elements.
 
     Args:
         dtype: Canonical dtype name.
@@ -54,7 +54,7 @@ def changes_between(
     Returns:
         One `Change` for each element whose bits differ, in order.
 
-    >>> changes_between("int16", b"\\x00\\x00\\x05\\x00", b"\\x00\\x00\\x04\\x80", 10)
+    >>> changes_between("int16", b"\x00\x00\x05\x00", b"\x00\x00\x04\x80", 10)
     [Change(element=11, before=5, after=-32764, bits=(0, 15))]
     """
     if len(before) != len(after):

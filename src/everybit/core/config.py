@@ -71,8 +71,9 @@ class Config:
         """Read the configuration file.
 
         Args:
-            path: The file (`--config`). Where None, the nearest `everybit.toml`, or `pyproject.toml` with a
-                `[tool.everybit]` table, in `start` or a folder above it; defaults where there is none.
+            path: The file (`--config`). Where None, the nearest `everybit.toml`, or
+                `pyproject.toml` with a `[tool.everybit]` table, in `start` or a folder above it;
+                defaults where there is none.
             start: Where to look from; the working directory by default.
 
         Raises:
@@ -93,7 +94,7 @@ class Config:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], *, where: str) -> Self:
-        """Build from plain values, converting enums and checking types; `where` names the source."""
+        """Build from plain values, converting enums and checking types; `where` is the source."""
         return cls().updated(values, where=where)
 
     def updated(self, values: Mapping[str, Any], *, where: str = "configuration") -> Self:

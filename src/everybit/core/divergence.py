@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from everybit.core.finding import Location
+if TYPE_CHECKING:
+    from everybit.core.finding import Location
 
 
 class DivergenceKind(StrEnum):

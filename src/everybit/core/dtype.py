@@ -1,7 +1,7 @@
 """Element types by their canonical names, without torch: sizes, and raw bytes as numbers.
 
-A name is torch's own without the `torch.` prefix (`float32`, `bfloat16`, `float8_e4m3fn`), whatever the
-file format or framework calls it.
+A name is torch's own without the `torch.` prefix (`float32`, `bfloat16`, `float8_e4m3fn`), whatever
+the file format or framework calls it.
 """
 
 from __future__ import annotations

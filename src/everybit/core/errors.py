@@ -6,7 +6,7 @@ The tree::
     ├── UsageError              a flag, a path, a configuration: exit code 2
     │   ├── PathError           a path that cannot be opened or written
     │   └── ConfigError         an unknown key or an impossible value
-    ├── DamagedError            a verb that needs whole input was given a damaged file (names the rule)
+    ├── DamagedError            a verb that needs whole input got a damaged file (names the rule)
     ├── StoppedError            `on_finding="stop"` ended the run (raised out of the training loop)
     └── FindingsError           `Verdict.raise_for_findings()`
 """

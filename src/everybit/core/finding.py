@@ -46,7 +46,8 @@ class Location:
     Attributes:
         path: Relative to the target of the verb.
         member: Archive member.
-        tensor: Dotted key path in a file; in a run, the name of an optimizer state tensor (`exp_avg`).
+        tensor: Dotted key path in a file; in a run, the name of an optimizer state tensor
+            (`exp_avg`).
         byte_range: `[start, end)` in the file.
         byte_ranges: Several of them.
         elements: Flat row-major indices.

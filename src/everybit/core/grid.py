@@ -1,17 +1,21 @@
-"""The `grid` digest: row and column sums of the bytes as 64-bit words. For tensors in memory, on any device.
+"""The `grid` digest: row and column sums of the bytes as 64-bit words. For tensors in memory.
 
-Definition, version 1. The canonical bytes, padded with zeros to whole rows, are read as little-endian 64-bit words in rows
-of 256 (2 KiB); 128 rows make a block (256 KiB). The sums are, modulo 2^64,
+Definition, version 1. The canonical bytes, padded with zeros to whole rows, are read as
+little-endian 64-bit words in rows of 256 (2 KiB); 128 rows make a block (256 KiB). The sums are,
+modulo 2^64,
 
     rows[r]     the sum of row r
     cols[b, c]  the sum of column c within block b
 
-Sums are linear: those of shards, taken at their global byte offsets, add up to those of the whole, and the difference of
-two sums of one damaged word is the difference of the words, which locates and heals it (`everybit.core.grid_locate`).
-The digest mixes them with their positions, non-linearly, so that order counts. With `mix` the finaliser of SplitMix64
-(Steele, Lea and Flood 2014), all arithmetic modulo 2^64:
+Sums are linear: those of shards, taken at their global byte offsets, add up to those of the whole,
+and the difference of two sums of one damaged word is the difference of the words, which locates
+and heals it (`everybit.core.grid_locate`). They are integer sums, so they are the same on every
+device and thread count. The digest mixes them with their positions, non-linearly, so that order
+counts. With `mix` the finaliser of SplitMix64 (Steele, Lea and Flood 2014), all arithmetic modulo
+2^64:
 
-    total  = sum over r of mix(rows[r] ^ mix(2 r + 1)) + sum over used (b, c) of mix(cols[b, c] ^ mix(2 (256 b + c) + 2))
+    total  = sum over r of mix(rows[r] ^ mix(2 r + 1))
+           + sum over used (b, c) of mix(cols[b, c] ^ mix(2 (256 b + c) + 2))
     digest = mix(total ^ XXH3-64(tensor_header(dtype, shape)))
 
 A column is used when its block holds a word in it: all 256, except in a block of less than one row.
@@ -29,9 +33,8 @@ import xxhash
 from everybit.core.digest import Algorithm, Digest, tensor_header
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
     Words = NDArray[np.uint64]
 

@@ -1,12 +1,13 @@
 """Locate and heal damaged words from the difference of grid sums.
 
-Within one block (128 rows of 256 words) the sums before and after give a difference for each row and each column. They
-determine the damaged words exactly where the damage lies in one row, or in one column, or where every changed
-row's difference equals exactly one changed column's. That covers any single word, any contiguous overwrite within a row and
-strided overwrites within a column. Other patterns are left unsolved: their rows are known, their words are not.
+Within one block (128 rows of 256 words) the sums before and after give a difference for each row
+and each column. They determine the damaged words exactly where the damage lies in one row, or in
+one column, or where every changed row's difference equals exactly one changed column's. That
+covers any single word, any contiguous overwrite within a row and strided overwrites within a
+column. Other patterns are left unsolved: their rows are known, their words are not.
 
-A solution is a hypothesis until the healed bytes are confirmed by an independent fingerprint (XXH3 on the CPU): many
-words changed at once can mimic a simpler pattern.
+A solution is a hypothesis until the healed bytes are confirmed by an independent fingerprint (XXH3
+on the CPU): many words changed at once can mimic a simpler pattern.
 """
 
 from __future__ import annotations

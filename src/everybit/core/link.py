@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LinkKind(StrEnum):
-    """How a link is tested: carried bits must arrive, computed bits must repeat, new bits must fit."""
+    """How a link is tested: carried bits must arrive, computed ones repeat, new ones fit."""
 
     CARRIED = "carried"
     COMPUTED = "computed"

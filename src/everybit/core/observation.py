@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from everybit.core.link import Link
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from everybit.core.link import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,16 @@
-"""The `tree` digest: XXH3-128 over 64 KiB leaves, folded. For files, saves and manifests.
+r"""The `tree` digest: XXH3-128 over 64 KiB leaves, folded. For files, saves and manifests.
 
-Definition, version 1. Let `data` be the canonical bytes (elements contiguous, little-endian) and `header` be
-`tensor_header(dtype, shape)`; a plain file is a tensor of dtype `bytes` and shape `(size,)`. The leaves are the
-XXH3-128 digests (seed 0, canonical big-endian form, 16 bytes) of consecutive 64 KiB pieces of `data`, the last one
-shorter; empty data has no leaf. The digest is XXH3-128 of
+Definition, version 1. Let `data` be the canonical bytes (elements contiguous, little-endian) and
+`header` be `tensor_header(dtype, shape)`; a plain file is a tensor of dtype `bytes` and shape
+`(size,)`. The leaves are the XXH3-128 digests (seed 0, canonical big-endian form, 16 bytes) of
+consecutive 64 KiB pieces of `data`, the last one shorter; empty data has no leaf. The digest is
+XXH3-128 of
 
-    b"everybit.tree/1\\0" + header + b"\\0" + len(data) as a little-endian 64-bit integer + all leaves in order
+    b"everybit.tree/1\0" + header + b"\0" + len(data) as a little-endian 64-bit integer
+    + all leaves in order
 
-XXH3 is fast and not cryptographic: it sees accidents, not adversaries. BLAKE3 and signatures are for those.
+XXH3 is fast and not cryptographic: it sees accidents, not adversaries. BLAKE3 and signatures are
+for those.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ RULE = Rule(
     slug="weights-changed-at-rest",
     severity=Severity.ERROR,
     certainty=Certainty.PROOF,
-    remedy='Go back to a checkpoint from before this step, or run with on_finding="heal"; test the machine\'s memory.',
+    remedy='Go back to a checkpoint from before this step, or run with on_finding="heal"; '
+    "test the machine's memory.",
     doc=__doc__,
 )
