@@ -1,0 +1,77 @@
+"""Recorded digests of tensors: the `grid` word, whatever the device, and nests of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import xxhash
+
+from everybit.core.digest import Algorithm, Digest
+from everybit.probe.grid_device import device_digest
+from everybit.probe.memory import TensorMemory, why_unreadable
+from everybit.probe.sums import sum_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_DEPTH = 8
+
+
+def grid_words(tensors: Sequence[torch.Tensor]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return the grid digest word of each CPU tensor (uint64, one a tensor), in one batch.
+
+    Raises:
+        ValueError: A tensor has no readable bytes.
+    """
+    memories = [TensorMemory.of(t if t.is_contiguous() else t.contiguous()) for t in tensors]
+    layout = sum_layout([(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in memories])
+    vector = layout.new_vector()
+    for index, memory in enumerate(memories):
+        layout.fill(vector, index, memory.bytes_())
+    return layout.digests(vector)
+
+
+def grid_of(tensor: torch.Tensor) -> Digest:
+    """Return the recorded `grid` digest of one tensor on any device (a sync on accelerators).
+
+    Raises:
+        ValueError: The tensor has no readable bytes.
+    """
+    tensor = tensor.detach()
+    if tensor.device.type == "cpu":
+        word = int(grid_words([tensor])[0])
+    else:
+        word = int(device_digest(tensor).item()) % (1 << 64)
+    return Digest(Algorithm.GRID, f"{word:016x}")
+
+
+def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield `(dotted path, leaf)` of nested sequences, mappings and objects with a mapping inside."""
+    if depth > _MAX_DEPTH or isinstance(value, (str, bytes, torch.Tensor)):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key in value:
+            yield from flatten(value[key], f"{path}.{key}" if path else str(key), depth + 1)
+    elif isinstance(value, Sequence):
+        for index, item in enumerate(value):
+            yield from flatten(item, f"{path}.{index}" if path else str(index), depth + 1)
+    else:
+        yield path, value
+
+
+def plain_word(value: Any) -> int | None:
+    """Return a digest word for a number, text or None; None for an object without a value."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return xxhash.xxh3_64_intdigest(f"{type(value).__name__}:{value!r}".encode())
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object:
+        header = f"ndarray:{value.dtype.str}{value.shape}".encode()
+        return xxhash.xxh3_64_intdigest(header + np.ascontiguousarray(value).tobytes())
+    return None
+
+
+def readable(tensor: torch.Tensor) -> bool:
+    """Whether a digest can be taken of the tensor."""
+    return not why_unreadable(tensor)

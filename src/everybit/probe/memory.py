@@ -1,0 +1,175 @@
+"""The memory under a tensor: its bytes where they lie, and which element each byte belongs to."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from everybit.core.dtype import ITEMSIZE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.uint8]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the canonical name of a torch dtype.
+
+    >>> dtype_name(torch.bfloat16)
+    'bfloat16'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def why_unreadable(tensor: torch.Tensor) -> str:
+    """Return why the bytes of `tensor` cannot be read in place, or "" where they can."""
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return f"a {kind.__name__} keeps its bytes elsewhere"
+    if tensor.layout is not torch.strided:
+        return f"layout {str(tensor.layout).removeprefix('torch.')} has no single run of bytes"
+    if tensor.device.type == "meta":
+        return "a meta tensor has no bytes"
+    if tensor.is_quantized:
+        return "quantised tensors carry parameters beside their bytes"
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "inside a torch.func transform"
+    if dtype_name(tensor.dtype) not in ITEMSIZE:
+        return f"dtype {dtype_name(tensor.dtype)} is not known"
+    return ""
+
+
+Identity = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
+
+
+def identity(tensor: torch.Tensor) -> Identity:
+    """Return what stays the same while a tensor keeps its memory: address, shape, strides, dtype."""
+    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def version(tensor: torch.Tensor) -> int:
+    """Return the version counter; 0 for inference tensors, which have none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill one run of memory without gaps or overlaps, in any order."""
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    pairs = [
+        (stride, size)
+        for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+        if size != 1
+    ]
+    for stride, size in sorted(pairs):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorMemory:
+    """The bytes of one tensor in memory order (row-major copies where it is not dense).
+
+    Memory order is the order of addresses: for a contiguous tensor the canonical, row-major order; for
+    `channels_last` another. `element` maps back to row-major.
+
+    Attributes:
+        tensor: The tensor, detached; shares its memory.
+        dense: Whether `bytes_` is the memory itself.
+    """
+
+    tensor: torch.Tensor
+    dense: bool
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorMemory:
+        """Look at a tensor; raises `ValueError` with the reason where it has no readable bytes."""
+        reason = why_unreadable(tensor)
+        if reason:
+            raise ValueError(reason)
+        return cls(tensor, is_dense(tensor))
+
+    @property
+    def num_bytes(self) -> int:
+        """Length of the canonical bytes."""
+        return self.tensor.numel() * self.tensor.element_size()
+
+    @property
+    def dtype(self) -> str:
+        """Canonical dtype name."""
+        return dtype_name(self.tensor.dtype)
+
+    def flat(self) -> torch.Tensor:
+        """Return a one-dimensional tensor of the elements in memory order."""
+        with torch.no_grad():
+            tensor = self.tensor.detach()
+            if not self.dense:
+                return tensor.contiguous().reshape(-1)
+            return tensor.as_strided((tensor.numel(),), (1,))
+
+    def bytes_(self) -> Bytes:
+        """Return the bytes in memory order: the memory itself on the CPU where dense, else a copy."""
+        if self.dense and self.tensor.device.type == "cpu":
+            return _array_at(self.tensor.data_ptr(), self.num_bytes)
+        flat = self.flat().cpu()
+        array = _array_at(flat.data_ptr(), self.num_bytes)
+        return array.copy()
+
+    def element(self, index: int) -> int:
+        """Return the flat row-major index of the element at `index` in memory order."""
+        tensor = self.tensor
+        if tensor.is_contiguous() or not self.dense:
+            return index
+        order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), -tensor.shape[d]))
+        place = dict.fromkeys(order, 0)
+        for d in reversed(order):
+            index, place[d] = divmod(index, tensor.shape[d])
+        flat = 0
+        for d, size in enumerate(tensor.shape):
+            flat = flat * size + place[d]
+        return flat
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Put bytes back at an offset in memory order, as a repair: no version counter moves."""
+        size = self.tensor.element_size()
+        if self.tensor.device.type == "cpu" and self.dense:
+            ctypes.memmove(self.tensor.data_ptr() + offset, data, len(data))
+        elif self.tensor.device.type == "cpu":
+            for start in range(0, len(data), size):
+                at = self._storage_element((offset + start) // size) * size
+                base = self.tensor.untyped_storage().data_ptr()
+                ctypes.memmove(base + at, data[start : start + size], size)
+        else:
+            self._write_device(offset, data)
+
+    def _write_device(self, offset: int, data: bytes) -> None:
+        if not self.dense:
+            raise ValueError("cannot write into a strided view with gaps on an accelerator")
+        piece = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(self.tensor.device)
+        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(self.tensor):
+            raw = self.flat().view(torch.uint8)
+            raw[offset : offset + len(data)] = piece
+
+    def _storage_element(self, flat: int) -> int:
+        at = self.tensor.storage_offset()
+        for size, stride in zip(
+            reversed(self.tensor.shape), reversed(self.tensor.stride()), strict=True
+        ):
+            flat, place = divmod(flat, size)
+            at += place * stride
+        return at
+
+
+def _array_at(pointer: int, num_bytes: int) -> Bytes:
+    if not num_bytes:
+        return np.empty(0, np.uint8)
+    buffer: Any = (ctypes.c_uint8 * num_bytes).from_address(pointer)
+    return np.frombuffer(buffer, dtype=np.uint8)

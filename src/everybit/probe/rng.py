@@ -1,0 +1,35 @@
+"""Digests of the random number streams: Python, NumPy, torch, and each accelerator. Nothing is drawn."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import torch
+import xxhash
+
+
+def rng_words() -> dict[str, int]:
+    """Return one word a stream: the state of each global generator in use.
+
+    `numpy` appears once NumPy's legacy global generator exists, devices once they are initialised; no sync on CPU.
+    """
+    words = {"python": _python_word(), "torch": _tensor_word(torch.get_rng_state())}
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        name, keys, position, has_gauss, cached = numpy_random.get_state()
+        head = f"{name}:{position}:{has_gauss}:{cached!r}".encode()
+        words["numpy"] = xxhash.xxh3_64_intdigest(head + keys.tobytes())
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        for index in range(torch.cuda.device_count()):
+            words[f"cuda:{index}"] = _tensor_word(torch.cuda.get_rng_state(index))
+    return words
+
+
+def _python_word() -> int:
+    _, state, gauss = random.getstate()
+    return xxhash.xxh3_64_intdigest(repr((state, gauss)).encode())
+
+
+def _tensor_word(state: torch.Tensor) -> int:
+    return xxhash.xxh3_64_intdigest(state.numpy().tobytes())

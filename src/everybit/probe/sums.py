@@ -1,0 +1,140 @@
+"""Grid sums of many CPU tensors at once, in one vector, and their digests in a few array operations.
+
+For each tensor the vector holds its row sums, then its used column sums. Blocks (256 KiB) are summed while they are in
+the cache; the same visit can feed an XXH3 hasher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everybit.core.grid import (
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    ROW_BYTES,
+    ROW_WORDS,
+    GridSums,
+    col_keys,
+    header_word,
+    mix,
+    num_blocks_of,
+    num_rows_of,
+    num_used_cols,
+    row_keys,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everybit.core.grid import Words
+
+Shape = tuple[str, tuple[int, ...], int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumLayout:
+    """Where each tensor's sums lie in the vector, and the constants that mix them.
+
+    Attributes:
+        num_bytes: Size of each tensor.
+        starts: Start of each tensor's row sums.
+        mids: Start of each tensor's column sums.
+        ends: End of each tensor's column sums.
+        keys: Position key of every entry.
+        headers: Header word of each tensor.
+    """
+
+    num_bytes: tuple[int, ...]
+    starts: tuple[int, ...]
+    mids: tuple[int, ...]
+    ends: tuple[int, ...]
+    keys: Words
+    headers: Words
+
+    def new_vector(self) -> Words:
+        """Return an empty vector for the sums."""
+        return np.empty(len(self.keys), np.uint64)
+
+    def digests(self, vector: Words) -> Words:
+        """Return the grid digest word of each tensor (uint64, one a tensor)."""
+        totals = np.zeros(len(self.starts), np.uint64)
+        used = [i for i, (a, b) in enumerate(zip(self.starts, self.ends, strict=True)) if b > a]
+        if used:
+            mixed = mix(vector ^ self.keys)
+            totals[used] = np.add.reduceat(mixed, [self.starts[i] for i in used])
+        return mix(totals ^ self.headers)
+
+    def sums(self, vector: Words, index: int) -> GridSums:
+        """Return one tensor's sums as a value."""
+        num_bytes = self.num_bytes[index]
+        rows = vector[self.starts[index] : self.mids[index]].copy()
+        cols = np.zeros((num_blocks_of(num_bytes), ROW_WORDS), np.uint64)
+        used = vector[self.mids[index] : self.ends[index]]
+        cols.reshape(-1)[: len(used)] = used
+        return GridSums(num_bytes, rows, cols)
+
+    def fill(self, vector: Words, index: int, data: NDArray[np.uint8], hasher: Any = None) -> None:
+        """Sum one tensor's bytes into its place; feed every byte to `hasher.update` once."""
+        rows = vector[self.starts[index] : self.mids[index]]
+        cols = vector[self.mids[index] : self.ends[index]]
+        num_bytes = len(data)
+        num_full = num_bytes // ROW_BYTES
+        words = np.frombuffer(data.data, dtype="<u8", count=num_full * ROW_WORDS)
+        words = words.reshape(num_full, ROW_WORDS)
+        reduce = np.add.reduce
+        for first in range(0, num_full, BLOCK_ROWS):
+            piece = words[first : first + BLOCK_ROWS]
+            reduce(piece, axis=1, out=rows[first : first + len(piece)])
+            at = first // BLOCK_ROWS * ROW_WORDS
+            reduce(piece, axis=0, out=cols[at : at + ROW_WORDS])
+            if hasher is not None:
+                hasher.update(piece)
+        rest = num_bytes - num_full * ROW_BYTES
+        if rest:
+            tail = np.zeros(-(-rest // 8) * 8, np.uint8)
+            tail[:rest] = data[num_full * ROW_BYTES :]
+            tail_words = tail.view("<u8")
+            rows[num_full] = reduce(tail_words)
+            at = num_bytes // BLOCK_BYTES * ROW_WORDS
+            place = cols[at : at + len(tail_words)]
+            if num_full % BLOCK_ROWS:
+                place += tail_words
+            else:
+                place[:] = tail_words
+            if hasher is not None:
+                hasher.update(data[num_full * ROW_BYTES :])
+
+
+@lru_cache(maxsize=64)
+def _layout(shapes: tuple[Shape, ...]) -> SumLayout:
+    starts, mids, ends, keys = [], [], [], []
+    at = 0
+    most_rows = max((num_rows_of(n) for _, _, n in shapes), default=0)
+    most_cols = max((num_used_cols(n) for _, _, n in shapes), default=0)
+    all_rows, all_cols = row_keys(most_rows), col_keys(most_cols)
+    for _, _, num_bytes in shapes:
+        num_rows, num_cols = num_rows_of(num_bytes), num_used_cols(num_bytes)
+        starts.append(at)
+        mids.append(at + num_rows)
+        at += num_rows + num_cols
+        ends.append(at)
+        keys += [all_rows[:num_rows], all_cols[:num_cols]]
+    return SumLayout(
+        tuple(num_bytes for _, _, num_bytes in shapes),
+        tuple(starts),
+        tuple(mids),
+        tuple(ends),
+        np.concatenate(keys) if keys else np.empty(0, np.uint64),
+        np.array([header_word(dtype, shape) for dtype, shape, _ in shapes], np.uint64),
+    )
+
+
+def sum_layout(shapes: Sequence[Shape]) -> SumLayout:
+    """Return the layout for tensors given as (dtype name, shape, size in bytes); cached."""
+    return _layout(tuple(shapes))
