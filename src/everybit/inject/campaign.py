@@ -1,0 +1,142 @@
+"""Plant faults at their moments in a running loop, with no edit inside the loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import nn
+
+from everybit.core.boundary import Boundary
+from everybit.core.errors import UsageError
+from everybit.core.fault import Fault, Pattern
+from everybit.inject.injection import Injection, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torch.utils.hooks import RemovableHandle
+
+    from everybit.inject.targets import Holder
+
+_PLANTABLE = (
+    Boundary.FORWARD_START,
+    Boundary.FORWARD_END,
+    Boundary.STEP_START,
+    Boundary.STEP_END,
+)
+
+
+class Campaign:
+    """Faults waiting for their moments, as a context manager.
+
+    Inside it, forward hooks of the root modules and step hooks of the optimizers plant each fault
+    when its step and boundary come, before any check that was hooked earlier: enter the Guard
+    first, then the campaign. A stuck fault is forced again at every later boundary until its last
+    step. On exit the hooks go, and what still holds damage is put back, the last planted first.
+
+    Args:
+        faults: Their `step` counts the optimizers' updates from the entry on; `boundary` is one
+            of `forward_start`, `forward_end`, `step_start` and `step_end` (right after the update
+            numbered `step`).
+        holders: Modules and optimizers, as given to the Guard.
+        count: The current step, where the caller counts better (a GradScaler's skips fire no hook
+            here).
+        undo: Whether the exit puts damage back; without it the damage stays and `injections` can
+            still undo it.
+
+    Attributes:
+        injections: What was planted, in order, each with its exact truth.
+        waiting: The faults whose moment has not come.
+    """
+
+    def __init__(
+        self,
+        faults: Iterable[Fault],
+        *holders: Holder,
+        count: Callable[[], int] | None = None,
+        undo: bool = True,
+    ) -> None:
+        self.injections: list[Injection] = []
+        self.waiting: list[Fault] = list(faults)
+        self._stuck: list[Fault] = []
+        self._holders = holders
+        self._steps = 0
+        self._count = count
+        self._undo = undo
+        self._handles: list[RemovableHandle] = []
+        for fault in self.waiting:
+            if fault.boundary not in _PLANTABLE:
+                raise UsageError(
+                    f"boundary {fault.boundary} of a fault",
+                    todo=f"use one of {', '.join(_PLANTABLE)}",
+                )
+
+    @property
+    def step(self) -> int:
+        """Updates so far: the number of the step in which bits are next used."""
+        return self._steps if self._count is None else self._count()
+
+    def __enter__(self) -> Self:
+        for holder in self._holders:
+            if isinstance(holder, nn.Module):
+                self._handles += [
+                    holder.register_forward_pre_hook(self._forward_start, prepend=True),
+                    holder.register_forward_hook(self._forward_end),
+                ]
+            elif isinstance(holder, torch.optim.Optimizer):
+                before = holder.register_step_pre_hook(self._step_start)
+                # Planted ahead of every other pre-hook of this optimizer, whose check must see it.
+                hooks: Any = getattr(holder, "_optimizer_step_pre_hooks", None)
+                if hooks is not None:
+                    hooks.move_to_end(before.id, last=False)
+                self._handles += [before, holder.register_step_post_hook(self._step_end)]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._stuck.clear()
+        if self._undo:
+            for injection in reversed(self.injections):
+                injection.undo()
+
+    def advance(self, boundary: Boundary, step: int | None = None) -> list[Injection]:
+        """Plant what is due now; the hooks call it, and loops without hooks may.
+
+        Args:
+            boundary: The moment.
+            step: The step in which bits are next used, or, at `step_end`, the step that ended.
+
+        Returns:
+            What was planted by this call.
+        """
+        now = self.step if step is None else step
+        self._stuck = [f for f in self._stuck if f.last_step is None or now <= f.last_step]
+        planted = [injection for f in self._stuck if (injection := self._plant(f, now)).changes]
+        due = [f for f in self.waiting if f.boundary is boundary and f.step == now]
+        for fault in due:
+            planted.append(self._plant(fault, now))
+            self.waiting.remove(fault)
+            if fault.pattern is Pattern.STUCK:
+                self._stuck.append(fault)
+        self.injections += planted
+        return planted
+
+    def _plant(self, fault: Fault, step: int) -> Injection:
+        return apply(fault, *self._holders, step=step)
+
+    def _forward_start(self, *_: Any) -> None:
+        self.advance(Boundary.FORWARD_START)
+
+    def _forward_end(self, *_: Any) -> None:
+        self.advance(Boundary.FORWARD_END)
+
+    def _step_start(self, *_: Any) -> None:
+        self.advance(Boundary.STEP_START)
+
+    def _step_end(self, *_: Any) -> None:
+        ended = self.step if self._count is None else self.step - 1
+        self._steps += 1
+        self.advance(Boundary.STEP_END, ended)
