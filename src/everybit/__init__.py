@@ -1,5 +1,114 @@
-"""everybit: find, place, explain and undo silent data corruption in PyTorch."""
+"""everybit: find, place, explain and undo silent data corruption in PyTorch.
+
+Importing this package loads neither torch nor numpy: every public name arrives when it is first
+used. `diff` and `report` are packages as well as verbs; called, they are the verb.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from everybit.api.diff import diff
+    from everybit.api.env import env, env_diff
+    from everybit.api.report import report
+    from everybit.api.seal import seal
+    from everybit.api.verify import verify
+    from everybit.core.errors import EverybitError, FindingsError, StoppedError, UsageError
+    from everybit.core.finding import Certainty, Finding, Location, Severity
+    from everybit.core.verdict import Coverage, Status, Verdict
+    from everybit.guard import Guard
+    from everybit.ledger import open_run
+
+__all__ = [
+    "Certainty",
+    "Coverage",
+    "EverybitError",
+    "Finding",
+    "FindingsError",
+    "Guard",
+    "Location",
+    "Severity",
+    "Status",
+    "StoppedError",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "diff",
+    "env",
+    "env_diff",
+    "open_run",
+    "report",
+    "seal",
+    "verify",
+]
+
+_HOME: Final = {
+    "Certainty": "everybit.core.finding",
+    "Coverage": "everybit.core.verdict",
+    "EverybitError": "everybit.core.errors",
+    "Finding": "everybit.core.finding",
+    "FindingsError": "everybit.core.errors",
+    "Guard": "everybit.guard",
+    "Location": "everybit.core.finding",
+    "Severity": "everybit.core.finding",
+    "Status": "everybit.core.verdict",
+    "StoppedError": "everybit.core.errors",
+    "UsageError": "everybit.core.errors",
+    "Verdict": "everybit.core.verdict",
+    "env": "everybit.api.env",
+    "env_diff": "everybit.api.env",
+    "open_run": "everybit.ledger",
+    "seal": "everybit.api.seal",
+    "verify": "everybit.api.verify",
+}
+
+# Packages that share their name with a verb: importing one of them anywhere makes it an attribute
+# of this package, in the verb's place. So the package itself answers the call.
+_VERB_PACKAGES: Final = ("diff", "report")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _VERB_PACKAGES:
+        return importlib.import_module(f"everybit.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'everybit' has no attribute {name!r}")
+    try:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"everybit.{name} needs torch; `pip install 'everybit[torch]'` adds it", name="torch"
+        ) from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _VerbPackage(ModuleType):
+    """A package that is called as the verb of its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        verb = self.__name__.rpartition(".")[2]
+        return getattr(importlib.import_module(f"everybit.api.{verb}"), verb)(*args, **kwargs)
+
+
+class _Package(ModuleType):
+    """This package: makes the packages in `_VERB_PACKAGES` callable as they arrive."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _VERB_PACKAGES and isinstance(value, ModuleType):
+            value.__class__ = _VerbPackage
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

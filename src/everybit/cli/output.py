@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everybit.cli.failure import silence_stdout, tell
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.config import Format
-from everybit.core.dtype import json_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +25,6 @@ def wants_color(stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def as_json(data: Any) -> str:
-    """Return strict JSON (ASCII, no NaN, a newline at the end)."""
-    return json.dumps(_strict(data), indent=2, allow_nan=False) + "\n"
 
 
 def emit(text: str) -> None:
@@ -96,7 +89,9 @@ class Output:
     def render(self, verdict: Verdict) -> str:
         """Return the verdict in the format asked for."""
         if self.config.format is Format.JSON:
-            return as_json(verdict.to_json())
+            from everybit.report.strict_json import verdict_json
+
+            return verdict_json(verdict) + "\n"
         from everybit.report.text import render_verdict
 
         return render_verdict(verdict, color=self.color, verbose=self.config.verbose)
@@ -104,13 +99,3 @@ class Output:
     def exit_code(self, verdict: Verdict) -> int:
         """Return the exit code that `verdict` means under `--fail-on` and `--exit-zero`."""
         return 0 if self.config.exit_zero else verdict.exit_code(self.config.fail_on)
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _strict(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
-    if isinstance(value, (float, complex)):
-        return json_number(value)
-    return value

@@ -65,6 +65,7 @@ class Location:
         sample: Sample id.
         device: `cuda:0` or `cpu`.
         core: CPU core.
+        entry: Dotted path in an environment record (`packages.numpy.version`).
     """
 
     path: str | None = None
@@ -87,6 +88,7 @@ class Location:
     sample: str | int | None = None
     device: str | None = None
     core: int | None = None
+    entry: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that are set."""

@@ -1,0 +1,186 @@
+"""Put two environment records (`everybit.host.capture_environment`) side by side.
+
+Entries that do not bear on numbers (process ids, paths, host names, times) are recorded and not
+compared. A section that one side could not read is no difference: `uncompared` names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from everybit.core.finding import Finding, Location, Severity
+from everybit.core.link import Link
+from everybit.core.rule import rule
+from everybit.core.verdict import Skipped
+
+#: A section that holds this key could not be read; its value says why.
+UNKNOWN: Final = "unknown"
+
+#: Entries by dotted path, or sections by name, that are recorded and not compared.
+NOT_COMPARED: Final = frozenset(
+    {
+        "schema",
+        "captured_at",
+        "host",
+        "process",
+        "argv.script",
+        "argv.arguments",
+        "cuda.initialized",
+        "git.diff",
+        "git.root",
+        "gpu.pynvml",
+        "python.executable",
+        "python.prefix",
+        "variables.recorded",
+    }
+)
+_CODE_SECTIONS: Final = frozenset({"git"})
+_CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
+# Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
+_NOTES: Final = ("gpu.devices.", "git.")
+_NOTE_ENDINGS: Final = (".uuid", ".vbios", ".untracked_digest", ".num_untracked")
+_ABSENT: Final = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One entry that has different values.
+
+    Attributes:
+        entry: Dotted path in the record (`packages.numpy.version`).
+        before: The value in A; None where A has no such entry.
+        after: The value in B; None where B has no such entry.
+        kind: `environment`, `code` or `configuration`.
+    """
+
+    entry: str
+    before: Any
+    after: Any
+    kind: str
+
+    @property
+    def severity(self) -> Severity:
+        """A note for what cannot change numbers by design (another GPU of a model), or a warning."""
+        note = self.entry.startswith(_NOTES) and self.entry.endswith(_NOTE_ENDINGS)
+        return Severity.NOTE if note else Severity.WARNING
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form used in `explained_by`."""
+        return {
+            "entry": self.entry,
+            "before": self.before,
+            "after": self.after,
+            "kind": self.kind,
+        }
+
+    def finding(self) -> Finding:
+        """Return the ENV901 finding."""
+        link = Link.CODE if self.kind == "code" else Link.ENVIRONMENT
+        return rule("ENV901").finding(
+            f"{self.entry}: {_shown(self.before)} in A, {_shown(self.after)} in B",
+            where=Location(link=link, entry=self.entry),
+            evidence=self.to_json(),
+            severity=self.severity,
+        )
+
+
+def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
+    """Return the entries that differ, in the order of the records.
+
+    A section that one side lacks or could not read is left out; `uncompared` tells of it.
+    """
+    differences: list[Difference] = []
+    for section in _compared_sections(a, b):
+        before, after = _flat(section, a[section]), _flat(section, b[section])
+        differences += [
+            Difference(
+                entry=entry,
+                before=before.get(entry, _ABSENT),
+                after=after.get(entry, _ABSENT),
+                kind=_kind(section),
+            )
+            for entry in dict.fromkeys((*before, *after))
+            if before.get(entry, _ABSENT) != after.get(entry, _ABSENT)
+        ]
+    return _folded(differences)
+
+
+def num_compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:
+    """Return how many entries `compare_environments` looks at."""
+    return sum(
+        len({*_flat(section, a[section]), *_flat(section, b[section])})
+        for section in _compared_sections(a, b)
+    )
+
+
+def uncompared(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Skipped]:
+    """Return what could not be compared: sections that a side lacks or could not read."""
+    skipped = []
+    for section in dict.fromkeys((*a, *b)):
+        if section in NOT_COMPARED:
+            continue
+        why = [
+            f"{side}: {reason}"
+            for side, record in (("A", a), ("B", b))
+            if (reason := _unreadable(record, section))
+        ]
+        if why:
+            skipped.append(Skipped(what=f"environment: {section}", why="; ".join(why)))
+    return skipped
+
+
+def _compared_sections(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    return [
+        section
+        for section in dict.fromkeys((*a, *b))
+        if section not in NOT_COMPARED
+        and not _unreadable(a, section)
+        and not _unreadable(b, section)
+    ]
+
+
+def _unreadable(record: Mapping[str, Any], section: str) -> str:
+    if section not in record:
+        return "not recorded"
+    value = record[section]
+    return str(value[UNKNOWN]) if isinstance(value, Mapping) and UNKNOWN in value else ""
+
+
+def _flat(prefix: str, value: Any) -> dict[str, Any]:
+    if prefix in NOT_COMPARED:
+        return {}
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        found |= _flat(f"{prefix}.{key}", item)
+    return found
+
+
+def _folded(differences: list[Difference]) -> list[Difference]:
+    """Tell a package once: of version and RECORD digest, the version where it differs."""
+    versions = {d.entry for d in differences if d.entry.endswith(".version")}
+    return [
+        d
+        for d in differences
+        if not (
+            d.entry.startswith("packages.")
+            and not d.entry.endswith(".version")
+            and f"{d.entry.rpartition('.')[0]}.version" in versions
+        )
+    ]
+
+
+def _kind(section: str) -> str:
+    if section in _CODE_SECTIONS:
+        return "code"
+    return "configuration" if section in _CONFIGURATION_SECTIONS else "environment"
+
+
+def _shown(value: Any) -> str:
+    if value is _ABSENT:
+        return "absent"
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
