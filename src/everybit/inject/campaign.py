@@ -37,8 +37,9 @@ class Campaign:
 
     Args:
         faults: Their `step` counts the optimizers' updates from the entry on; `boundary` is one
-            of `forward_start`, `forward_end`, `step_start` and `step_end` (right after the update
-            numbered `step`).
+            of `forward_start`, `forward_end`, `step_start` and `step_end`. As everywhere `step`
+            is the one in which the bits are next used: `step_end` with step 3 is right after the
+            update of step 2.
         holders: Modules and optimizers, as given to the Guard.
         count: The current step, where the caller counts better (a GradScaler's skips fire no hook
             here).
@@ -107,7 +108,7 @@ class Campaign:
 
         Args:
             boundary: The moment.
-            step: The step in which bits are next used, or, at `step_end`, the step that ended.
+            step: The step in which bits are next used; the campaign's own count by default.
 
         Returns:
             What was planted by this call.
@@ -137,6 +138,5 @@ class Campaign:
         self.advance(Boundary.STEP_START)
 
     def _step_end(self, *_: Any) -> None:
-        ended = self.step if self._count is None else self.step - 1
         self._steps += 1
-        self.advance(Boundary.STEP_END, ended)
+        self.advance(Boundary.STEP_END)

@@ -42,10 +42,7 @@ def read_elements(tensor: Tensor, elements: Sequence[int]) -> list[bytes]:
     if tensor.device.type == "cpu":
         base = tensor.untyped_storage().data_ptr()
         return [ctypes.string_at(base + offset, size) for offset in offsets]
-    with torch.no_grad():
-        storage = _storage_bytes(tensor)
-        raw = bytes(storage[_byte_index(offsets, size, storage)].cpu().numpy())
-    return [raw[start : start + size] for start in range(0, len(raw), size)]
+    return read_storage(tensor, offsets)
 
 
 def write_elements(tensor: Tensor, elements: Sequence[int], values: Sequence[bytes]) -> None:
@@ -70,6 +67,21 @@ def write_elements(tensor: Tensor, elements: Sequence[int], values: Sequence[byt
         for offset, value in zip(offsets, values, strict=True):
             ctypes.memmove(base + offset, value, size)
         return
+    write_storage(tensor, offsets, values)
+
+
+def read_storage(tensor: Tensor, offsets: Sequence[int]) -> list[bytes]:
+    """Return the elements at byte offsets of the tensor's storage, on any device."""
+    size = tensor.element_size()
+    with torch.no_grad():
+        storage = _storage_bytes(tensor)
+        raw = storage[_byte_index(offsets, size, storage)].cpu().numpy().tobytes()
+    return [raw[start : start + size] for start in range(0, len(raw), size)]
+
+
+def write_storage(tensor: Tensor, offsets: Sequence[int], values: Sequence[bytes]) -> None:
+    """Overwrite the elements at byte offsets of the tensor's storage, on any device."""
+    size = tensor.element_size()
     with torch.no_grad():
         storage = _storage_bytes(tensor)
         new = torch.frombuffer(bytearray(b"".join(values)), dtype=torch.uint8)
