@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from everybit.core.link import Link
 
@@ -18,19 +18,38 @@ class TensorTable:
     Attributes:
         link: The link they were taken at.
         names: Unique names: state_dict keys, input paths (`0`, `labels`), RNG streams (`torch`).
-        digests: One 64-bit `grid` (or truncated `tree`) word a name.
+        digests: One 64-bit `grid` (or truncated `tree`) word a name: a tuple as the ledger reads it
+            back, or any sequence of unsigned 64-bit integers (a NumPy `uint64` array costs least to
+            record). Tables are equal where the words are, whatever holds them.
     """
 
     link: Link
     names: tuple[str, ...]
-    digests: tuple[int, ...]
+    digests: Sequence[int]
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.digests):
             raise ValueError(f"{len(self.names)} names for {len(self.digests)} digests")
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(zip(self.names, self.digests, strict=True))
+        return iter(zip(self.names, self.words(), strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorTable):
+            return NotImplemented
+        return (
+            self.link is other.link and self.names == other.names and self.words() == other.words()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.link, self.names, self.words()))
+
+    def words(self) -> tuple[int, ...]:
+        """Return the digests as plain integers."""
+        if isinstance(self.digests, tuple):
+            return self.digests
+        to_list = getattr(self.digests, "tolist", None)  # NumPy and array: no object an element
+        return tuple(to_list() if to_list else map(int, self.digests))
 
     def as_dict(self) -> dict[str, int]:
         """Return `{name: digest}`."""
@@ -77,3 +96,27 @@ class Observation:
     kind: str
     step: int
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def state_entry(optimizer: str, parameter: str, tensor: str) -> str:
+    """Return the table name of an optimizer state tensor.
+
+    >>> state_entry("AdamW", "head.weight", "exp_avg")
+    'AdamW::exp_avg::head.weight'
+    """
+    return f"{optimizer}::{tensor}::{parameter}"
+
+
+def split_entry(name: str) -> dict[str, str]:
+    """Return the `Location` keys of a table name of weights or optimizer state.
+
+    >>> split_entry("AdamW::exp_avg::head.weight")
+    {'optimizer': 'AdamW', 'tensor': 'exp_avg', 'parameter': 'head.weight'}
+    >>> split_entry("head.weight")
+    {'parameter': 'head.weight'}
+    """
+    optimizer, mark, rest = name.partition("::")
+    if not mark:
+        return {"parameter": name}
+    tensor, _, parameter = rest.partition("::")
+    return {"optimizer": optimizer, "tensor": tensor, "parameter": parameter}

@@ -1,1 +1,25 @@
-"""..."""
+"""The run's record: a folder a run, and an append-only log of chained frames a rank and attempt.
+
+Law: what a `RunWriter` took before the process died, however it died, `open_run` reads back equal,
+but for at most the step under way; and any bit that changed since is told, with the steps on both
+sides of it.
+"""
+
+from everybit.ledger.damage import Damage
+from everybit.ledger.end import End, EndReason
+from everybit.ledger.process import Liveness
+from everybit.ledger.reader import LogReader
+from everybit.ledger.run import RunReader, open_run
+from everybit.ledger.writer import RecordingStopped, RunWriter
+
+__all__ = [
+    "Damage",
+    "End",
+    "EndReason",
+    "Liveness",
+    "LogReader",
+    "RecordingStopped",
+    "RunReader",
+    "RunWriter",
+    "open_run",
+]

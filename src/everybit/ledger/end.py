@@ -1,0 +1,49 @@
+"""How a log ended, in its own words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from everybit.ledger.payload import PayloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class EndReason(StrEnum):
+    """Why a log ends."""
+
+    CLEAN = "clean"
+    EXCEPTION = "exception"
+    SIGNAL = "signal"
+    EXIT = "exit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end record of a log.
+
+    Attributes:
+        reason: Why it ended.
+        code: Exit code, or the number of the signal.
+        detail: Type and message of the exception, or the name of the signal.
+    """
+
+    reason: EndReason
+    code: int = 0
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the payload of an end frame."""
+        return {"reason": str(self.reason), "code": self.code, "detail": self.detail}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read it back; raises `PayloadError` where it is none."""
+        try:
+            reason = EndReason(data["reason"])
+            return cls(reason=reason, code=int(data["code"]), detail=str(data["detail"]))
+        except (KeyError, ValueError, TypeError) as error:
+            raise PayloadError(f"no end record ({error})") from error

@@ -1,0 +1,175 @@
+"""Step payloads: a fixed head, the losses, and one little-endian 64-bit word a tensor.
+
+A step's payload::
+
+    0   8  step
+    8   8  time_s, float64        16  8  duration_s, float64      24  8  guard_s, float64
+    32  4  flags: bit 0 skipped, bit 1 tainted
+    36  4  bytes of the optimizer's name       40  4  number of losses       44  4  number of tables
+    48     the optimizer's name in UTF-8, then the losses as float64, then the tables
+
+A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
+The optimizer's few bytes are in every step, not interned: no step's meaning then hangs on another
+frame more than it must. A payload of digests outside a step is: step (8 bytes), number of tables (4
+bytes), the tables.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.observation import StepRecord, TensorTable
+from everybit.ledger.payload import PayloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from everybit.core.link import Link
+
+    #: From a table's id to its link and names; None where no intact frame defines it.
+    NamesOf = Callable[[int], tuple[Link, tuple[str, ...]] | None]
+
+_HEAD: Final = struct.Struct("<QdddIIII")
+_TABLES_HEAD: Final = struct.Struct("<QI")
+_TABLE: Final = struct.Struct("<II")
+_SKIPPED: Final = 1
+_TAINTED: Final = 2
+_WORD: Final = (1 << 64) - 1
+
+
+def encode_words(digests: Sequence[int]) -> bytes:
+    """Return digests as little-endian 64-bit words; negative integers as two's complement."""
+    if not isinstance(digests, tuple | list):
+        try:
+            view = memoryview(digests)  # type: ignore[arg-type]  # NumPy arrays, array("Q")
+        except TypeError:
+            digests = list(digests)
+        else:
+            if view.itemsize == 8 and view.format in _NATIVE_WORDS and view.ndim == 1:
+                return view.tobytes()
+    try:
+        return struct.pack(f"<{len(digests)}Q", *digests)
+    except struct.error:
+        return struct.pack(f"<{len(digests)}Q", *[int(word) & _WORD for word in digests])
+
+
+_NATIVE_WORDS: Final = frozenset("QLql" if sys.byteorder == "little" else "") | {"<Q", "<q"}
+
+
+def encode_step(record: StepRecord, ids: Iterable[int]) -> bytes:
+    """Return the payload of a step; `ids` are the ids of its tables' names, in order."""
+    optimizer = record.optimizer.encode("utf-8", "surrogatepass")
+    head = _HEAD.pack(
+        record.step,
+        record.time_s,
+        record.duration_s,
+        record.guard_s,
+        _SKIPPED * record.skipped | _TAINTED * record.tainted,
+        len(optimizer),
+        len(record.losses),
+        len(record.tables),
+    )
+    losses = struct.pack(f"<{len(record.losses)}d", *record.losses)
+    return b"".join((head, optimizer, losses, *_table_parts(record.tables, ids)))
+
+
+def encode_tables(step: int, tables: Sequence[TensorTable], ids: Iterable[int]) -> bytes:
+    """Return the payload of digests taken outside a step."""
+    return b"".join((_TABLES_HEAD.pack(step, len(tables)), *_table_parts(tables, ids)))
+
+
+def _table_parts(tables: Sequence[TensorTable], ids: Iterable[int]) -> list[bytes]:
+    parts: list[bytes] = []
+    for table, table_id in zip(tables, ids, strict=True):
+        parts += (_TABLE.pack(table_id, len(table.names)), encode_words(table.digests))
+    return parts
+
+
+def step_number(payload: memoryview) -> tuple[int, list[int]]:
+    """Return a step payload's step and the ids of its tables, having checked that its parts fit.
+
+    Raises:
+        PayloadError: They do not.
+    """
+    if len(payload) < _HEAD.size:
+        raise PayloadError("shorter than a step's head")
+    step, _, _, _, _, optimizer_bytes, num_losses, num_tables = _HEAD.unpack_from(payload)
+    ids = _table_ids(payload, _HEAD.size + optimizer_bytes + 8 * num_losses, num_tables)
+    return int(step), ids
+
+
+def tables_number(payload: memoryview) -> tuple[int, list[int]]:
+    """Do the same for digests outside a step."""
+    if len(payload) < _TABLES_HEAD.size:
+        raise PayloadError("shorter than its head")
+    step, num_tables = _TABLES_HEAD.unpack_from(payload)
+    return int(step), _table_ids(payload, _TABLES_HEAD.size, num_tables)
+
+
+def _table_ids(payload: memoryview, at: int, num_tables: int) -> list[int]:
+    ids: list[int] = []
+    size = len(payload)
+    for _ in range(num_tables):
+        if at + 8 > size:
+            raise PayloadError("its tables do not fit into it")
+        table_id, count = _TABLE.unpack_from(payload, at)
+        ids.append(table_id)
+        at += 8 + 8 * count
+    if at != size:
+        raise PayloadError("its parts do not fill it")
+    return ids
+
+
+def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
+    """Read a step back; tables whose names are lost are left out.
+
+    Raises:
+        PayloadError: The payload is no step.
+    """
+    step_number(payload)
+    (step, time_s, duration_s, guard_s, flags, optimizer_bytes, num_losses, num_tables) = (
+        _HEAD.unpack_from(payload)
+    )
+    at = _HEAD.size + optimizer_bytes
+    try:
+        optimizer = bytes(payload[_HEAD.size : at]).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise PayloadError(f"the optimizer's name is not UTF-8 ({error})") from error
+    losses = struct.unpack_from(f"<{num_losses}d", payload, at)
+    return StepRecord(
+        step=step,
+        time_s=time_s,
+        duration_s=duration_s,
+        guard_s=guard_s,
+        optimizer=optimizer,
+        skipped=bool(flags & _SKIPPED),
+        tainted=bool(flags & _TAINTED),
+        losses=losses,
+        tables=_decode_tables(payload, at + 8 * num_losses, num_tables, names_of),
+    )
+
+
+def decode_tables(payload: memoryview, names_of: NamesOf) -> tuple[int, tuple[TensorTable, ...]]:
+    """Read the step and the digests of a payload outside a step; raises `PayloadError`."""
+    tables_number(payload)
+    step, num_tables = _TABLES_HEAD.unpack_from(payload)
+    return step, _decode_tables(payload, _TABLES_HEAD.size, num_tables, names_of)
+
+
+def _decode_tables(
+    payload: memoryview, at: int, num_tables: int, names_of: NamesOf
+) -> tuple[TensorTable, ...]:
+    tables = []
+    for _ in range(num_tables):
+        table_id, count = _TABLE.unpack_from(payload, at)
+        known = names_of(table_id)
+        if known is not None:
+            link, names = known
+            if len(names) != count:
+                raise PayloadError(f"{count} digests for the {len(names)} names of a table")
+            words = struct.unpack_from(f"<{count}Q", payload, at + 8)
+            tables.append(TensorTable(link=link, names=names, digests=words))
+        at += 8 + 8 * count
+    return tuple(tables)

@@ -1,0 +1,90 @@
+"""A file read through a bounded window; never mapped: a mapped file that shrinks kills its reader."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WINDOW_BYTES: Final = 1024 * 1024
+_SECTOR_BYTES: Final = 4096
+
+
+class Window:
+    """Random access to the bytes a file had when it was opened.
+
+    Bytes that the disk cannot give (EIO) read as zeros, so that what lies around them is still
+    read.
+
+    Args:
+        path: The file; `OSError` where it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.size = os.fstat(self._fd).st_size
+        self._start = 0
+        self._data = b""
+        self._buffer = memoryview(self._data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, offset: int, num_bytes: int) -> memoryview:
+        """Return `num_bytes` bytes at `offset`; fewer at the end of the file."""
+        begin = offset - self._start
+        if begin < 0 or begin + num_bytes > len(self._buffer):
+            self._fill(offset, max(num_bytes, _WINDOW_BYTES))
+            begin = 0
+        return self._buffer[begin : begin + num_bytes]
+
+    def find(self, mark: bytes, offset: int) -> int:
+        """Return where `mark` is next found from `offset` on; the file's size where it is not."""
+        while offset < self.size:
+            if not self._start <= offset < self._start + len(self._data):
+                self._fill(offset, _WINDOW_BYTES)
+            found = self._data.find(mark, offset - self._start)
+            if found >= 0:
+                return self._start + found
+            # A mark may lie across the window's end.
+            end = self._start + len(self._data)
+            if end >= self.size:
+                break
+            self._fill(max(offset, end - len(mark) + 1), _WINDOW_BYTES)
+            offset = self._start
+        return self.size
+
+    def _fill(self, offset: int, num_bytes: int) -> None:
+        wanted = max(0, min(num_bytes, self.size - offset))
+        data = self._pread(offset, wanted)
+        if len(data) < wanted:  # cut while it is read
+            self.size = min(self.size, offset + len(data))
+        self._start, self._data, self._buffer = offset, data, memoryview(data)
+
+    def _pread(self, offset: int, num_bytes: int) -> bytes:
+        try:
+            return os.pread(self._fd, num_bytes, offset)
+        except OSError:
+            pass
+        parts = []
+        for start in range(offset, offset + num_bytes, _SECTOR_BYTES):
+            size = min(_SECTOR_BYTES, offset + num_bytes - start)
+            try:
+                part = os.pread(self._fd, size, start)
+            except OSError:
+                part = bytes(size)
+            parts.append(part)
+            if len(part) < size:
+                break
+        return b"".join(parts)
