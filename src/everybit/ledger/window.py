@@ -1,4 +1,4 @@
-"""A file read through a bounded window; never mapped: a mapped file that shrinks kills its reader."""
+"""A file read through a bounded window; not mapped: a mapped file that shrinks kills its reader."""
 
 from __future__ import annotations
 
