@@ -32,8 +32,7 @@ def judge_end(log: LogReader, *, resumed: bool = False) -> Finding | None:
             return None
         evidence |= {"reason": str(end.reason), "code": end.code, "detail": end.detail}
         if end.reason is EndReason.EXCEPTION:
-            how = f"ended with an exception: {end.detail}" if end.detail else "ended with an
-            exception"
+            how = f"ended with an exception{end.detail and ': '}{end.detail}"
         elif end.reason is EndReason.SIGNAL:
             how = f"was ended by {end.detail or _signal_name(end.code)}"
         else:
