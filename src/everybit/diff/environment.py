@@ -27,15 +27,19 @@ NOT_COMPARED: Final = frozenset(
         "process",
         "argv.script",
         "argv.arguments",
+        "cpu.num_cpus",
+        "cpu.num_usable",
         "cuda.initialized",
+        "git.branch",
         "git.diff",
         "git.root",
-        "gpu.pynvml",
         "python.executable",
         "python.prefix",
         "variables.recorded",
     }
 )
+# Of one job and not of the place it runs in, so `everybit env` records none.
+_OF_A_JOB: Final = frozenset({"argv", "seeds"})
 _CODE_SECTIONS: Final = frozenset({"git"})
 _CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
 # Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
@@ -62,7 +66,7 @@ class Difference:
 
     @property
     def severity(self) -> Severity:
-        """A note for what cannot change numbers by design (another GPU of a model), or a warning."""
+        """A note where numbers are the same by design (another GPU of a model), else a warning."""
         note = self.entry.startswith(_NOTES) and self.entry.endswith(_NOTE_ENDINGS)
         return Severity.NOTE if note else Severity.WARNING
 
@@ -127,7 +131,13 @@ def uncompared(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Skipped]:
             if (reason := _unreadable(record, section))
         ]
         if why:
-            skipped.append(Skipped(what=f"environment: {section}", why="; ".join(why)))
+            skipped.append(
+                Skipped(
+                    what=f"environment: {section}",
+                    why="; ".join(why),
+                    promised=section not in _OF_A_JOB,
+                )
+            )
     return skipped
 
 

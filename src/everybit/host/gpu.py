@@ -1,0 +1,94 @@
+"""GPUs as the NVIDIA driver tells them (nvidia-ml-py). Creates no CUDA context."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The driver says that this GPU or this driver version has no such thing.
+UNSUPPORTED: Final = "unsupported"
+
+
+def read_gpu() -> dict[str, Any]:
+    """Return driver and devices.
+
+    A value that the device does not have is `"unsupported"`; one that the driver failed to give is
+    `"driver error: ..."`, which is a fact about the driver.
+    """
+    try:
+        pynvml: Any = importlib.import_module("pynvml")
+    except ImportError:
+        return {"unknown": "nvidia-ml-py is not installed (pip install 'everybit[gpu]')"}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return {"absent": "no NVIDIA driver library"}
+        if error.value == pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
+            return {"absent": "the NVIDIA driver is not loaded"}
+        return {"unknown": f"driver error: {error}"}
+    try:
+        return _read_devices(pynvml)
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _read_devices(pynvml: Any) -> dict[str, Any]:
+    def ask(question: Callable[..., Any], *args: Any) -> Any:
+        try:
+            answer = question(*args)
+        except pynvml.NVMLError_NotSupported:
+            return UNSUPPORTED
+        except pynvml.NVMLError_FunctionNotFound:
+            return UNSUPPORTED
+        except pynvml.NVMLError as error:
+            return f"driver error: {error}"
+        return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+
+    cuda = ask(pynvml.nvmlSystemGetCudaDriverVersion)
+    if isinstance(cuda, int):
+        cuda = f"{cuda // 1000}.{cuda % 1000 // 10}"
+    count = ask(pynvml.nvmlDeviceGetCount)
+    found: dict[str, Any] = {
+        "driver": ask(pynvml.nvmlSystemGetDriverVersion),
+        "driver_cuda": cuda,
+        "num_devices": count,
+        "devices": {},
+    }
+    for index in range(count if isinstance(count, int) else 0):
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        except pynvml.NVMLError as error:
+            found["devices"][str(index)] = f"driver error: {error}"
+            continue
+        found["devices"][str(index)] = {
+            "name": ask(pynvml.nvmlDeviceGetName, handle),
+            "uuid": ask(pynvml.nvmlDeviceGetUUID, handle),
+            "vbios": ask(pynvml.nvmlDeviceGetVbiosVersion, handle),
+            "capability": _joined(ask(pynvml.nvmlDeviceGetCudaComputeCapability, handle), "."),
+            "memory_bytes": _total(ask(pynvml.nvmlDeviceGetMemoryInfo, handle)),
+            "ecc": _mode(ask(pynvml.nvmlDeviceGetEccMode, handle)),
+            "mig": _mode(ask(pynvml.nvmlDeviceGetMigMode, handle)),
+        }
+    return found
+
+
+def _joined(answer: Any, separator: str) -> Any:
+    return separator.join(map(str, answer)) if isinstance(answer, (tuple, list)) else answer
+
+
+def _total(answer: Any) -> Any:
+    return answer if isinstance(answer, str) else int(answer.total)
+
+
+def _mode(answer: Any) -> Any:
+    """Tell `[current, pending]` as on, off, or what it becomes at the next reset."""
+    if not isinstance(answer, (tuple, list)):
+        return answer
+    current, pending = ("on" if mode else "off" for mode in answer)
+    return current if current == pending else f"{current}, {pending} after reset"
