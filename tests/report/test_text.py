@@ -50,7 +50,7 @@ def test_the_answer_comes_first_and_names_the_gravest_finding():
 
 def test_a_finding_shows_place_evidence_and_remedy():
     text = plain(Verdict(command="run", target=("a",), findings=(flip(),)))
-    assert "step 12, link state, h.0.weight, element 17" in text
+    assert "step 12, h.0.weight, element 17" in text
     assert "element 17: 0.0123 → -4.2e+36, bit 30" in text
     assert one_line(rule("MEM601").remedy) in one_line(text)
     assert "proof" in text

@@ -34,8 +34,9 @@ def describe_place(where: Location) -> str:
         _named(where.core, "core "),
         _named(where.worker, "worker "),
         _named(where.sample, "sample "),
-        _named(where.link, "link "),
-        _named(where.module, "module "),
+        # A tensor's name tells its module, and that it is state, better than the words do.
+        _named(None if where.parameter else where.link, "link "),
+        _named(None if _says_module(where) else where.module, "module "),
         _named(where.optimizer, "optimizer "),
         _tensor(where),
         _indices("element", where.elements),
@@ -44,6 +45,10 @@ def describe_place(where: Location) -> str:
         _ranges("byte", where.byte_ranges),
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _says_module(where: Location) -> bool:
+    return bool(where.module and where.parameter and where.parameter.startswith(where.module))
 
 
 def _named(value: Any, label: str) -> str:
@@ -71,6 +76,9 @@ def _ranges(noun: str, ranges: Sequence[tuple[int, int]] | None) -> str:
     if not ranges:
         return ""
     shown = ", ".join(f"{start}..{end - 1}" for start, end in ranges[:MAX_INDICES])
+    if len(ranges) == 1 and ranges[0][1] - ranges[0][0] < 2:
+        # An empty range is a place where something is missing.
+        return f"{noun} {ranges[0][0]}" if ranges[0][1] > ranges[0][0] else ""
     if len(ranges) > MAX_INDICES:
         total = sum(end - start for start, end in ranges)
         return f"{plural(total, noun)} in {len(ranges):,} ranges ({shown}, ...)"

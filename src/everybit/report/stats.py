@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def describe_stats(stats: Mapping[str, Any]) -> list[str]:
     """Return one phrase a number; nested values are left to the JSON.
 
-    >>> describe_stats({"bytes": 1536, "seconds": 0.41, "steps": 12000, "stopped": True})
-    ['1.5 KiB', '0.41 s', '12,000 steps', 'stopped']
+    >>> describe_stats({"bytes": 1536, "seconds": 0.41, "steps": 12000, "ranks": 1, "stopped": True})
+    ['1.5 KiB', '0.41 s', '12,000 steps', '1 rank', 'stopped']
     """
     return [
         phrase
@@ -74,6 +74,8 @@ def _phrase(name: str, value: Any) -> str | None:
             return f"{words.removesuffix(unit).strip()} {form(value)}"
     if name.endswith("_share"):
         return f"{words} {100 * value:.2g} %"
+    if isinstance(value, int) and words.endswith("s"):
+        return f"{value:,} {words[:-1] if value == 1 else words}"
     if isinstance(value, int):
-        return f"{value:,} {words}"
+        return f"{words} {value:,}"
     return f"{words} {number(value)}"

@@ -30,6 +30,8 @@ MAX_CHANGES: Final = 3
 MAX_FACTS: Final = 5
 MAX_SKIPPED: Final = 12
 INDENT: Final = " " * 9
+# Keeps a number and its unit on one line; foreign text cannot hold it (`printable` spells it out).
+_HARD_SPACE: Final = "\x1f"
 
 _STYLES: Final[dict[str, str]] = {
     "error": "1;31",
@@ -75,7 +77,8 @@ class _Writer:
             self.block(entry, first=self.paint(head, "quiet"), rest=" " * 13)
 
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._lines) + "\n"
+        lines = (line.replace(_HARD_SPACE, " ").rstrip() for line in self._lines)
+        return "\n".join(lines) + "\n"
 
 
 def render_verdict(
@@ -106,7 +109,8 @@ def render_verdict(
     _tell_first(out, verdict)
     _tell_findings(out, verdict, verbose=verbose)
     _tell_coverage(out, verdict, verbose=verbose)
-    out.labelled("Stats", [", ".join(describe_stats(verdict.stats))] if verdict.stats else [])
+    stats = [phrase.replace(" ", _HARD_SPACE) for phrase in describe_stats(verdict.stats)]
+    out.labelled("Stats", [", ".join(stats)] if stats else [])
     return out.text()
 
 

@@ -1,0 +1,150 @@
+"""`everybit.report`: a run's verdict and its page."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everybit._version import __version__
+from everybit.core.atomic import check_writable, write_atomically
+from everybit.core.finding import Finding
+from everybit.core.verdict import Verdict
+from everybit.detect.run_ended import judge_damage, judge_end
+from everybit.ledger import open_run
+from everybit.report.account import account_of_logs, merge_stats
+from everybit.report.page import render_page
+from everybit.report.run_summary import iterate_logs, log_state, summarise_log
+from everybit.report.strict_json import verdict_json
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from everybit.ledger import LogReader, RunReader
+
+PAGE_NAME = "report.html"
+VERDICT_NAME = "verdict.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `make_report` made: the verdict, and the page where one was asked for."""
+
+    verdict: Verdict
+    page: Path | None
+
+
+def report(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the page of a run and return where it lies.
+
+    Args:
+        path: The run folder; the run may still be going, have been killed, or be damaged.
+        out: The page's file; `report.html` in the run folder where None.
+
+    Raises:
+        PathError: `path` is no run folder, or the page cannot be written.
+    """
+    page = Path(out) if out is not None else Path(path) / PAGE_NAME
+    make_report(path, page=page)
+    return page
+
+
+def make_report(
+    path: str | os.PathLike[str],
+    *,
+    page: Path | None,
+    clock: Callable[[], float] = time.time,
+) -> Report:
+    """Judge a run and, where `page` is given, write its page there.
+
+    Raises:
+        PathError: `path` is no run folder, or the page cannot be written. Whether it can is tested
+            before the work begins.
+    """
+    run = open_run(path)
+    if page is not None:
+        check_writable(page)
+    if page is None:
+        return Report(verdict=verdict_of_run(run), page=None)
+    logs = [summarise_log(log) for log in iterate_logs(run)]
+    # After the summaries: reading the steps may still find damage.
+    verdict = verdict_of_run(run)
+    html = render_page(verdict, logs, run=str(run.path), made_at_s=clock(), version=__version__)
+    # Arguments and environment of the job are in it: as private as the run folder.
+    write_atomically(page, html.encode("utf-8", "backslashreplace"), mode=0o600)
+    return Report(verdict=verdict, page=page)
+
+
+def verdict_of_run(run: RunReader) -> Verdict:
+    """Judge a run by its record: what the guard found, how it ended, whether the record holds.
+
+    Args:
+        run: The run, as `everybit.open_run` gives it.
+
+    Returns:
+        A verdict with all recorded findings of all ranks and attempts, RUN151 where a log ended
+        badly, RUN152 where the record is damaged, and the guard's own account as coverage. Without
+        that account it is inconclusive at best.
+    """
+    findings: list[Finding] = []
+    judged: list[tuple[LogReader, bool]] = []
+    for rank in run.ranks:
+        attempts = run.logs(rank)
+        for log in attempts:
+            newest = log is attempts[-1]
+            judged.append((log, newest))
+            findings += [_placed(finding, log) for finding in log.findings]
+            ended = judge_end(log, resumed=not newest)
+            if ended is not None:
+                findings.append(ended)
+    findings += judge_damage(run)
+    findings.sort(key=_step)
+    return Verdict(
+        command="run",
+        target=(str(run.path),),
+        findings=tuple(findings),
+        coverage=account_of_logs(judged),
+        stats=_stats(run, judged),
+    )
+
+
+def write_verdict(run_folder: str | os.PathLike[str]) -> Verdict:
+    """Judge a run and write the verdict to `verdict.json` in its folder, whole or not at all.
+
+    Raises:
+        PathError: It is no run folder, or cannot be written.
+    """
+    verdict = verdict_of_run(open_run(run_folder))
+    data = (verdict_json(verdict) + "\n").encode()
+    write_atomically(Path(run_folder) / VERDICT_NAME, data, mode=0o600)
+    return verdict
+
+
+def _placed(finding: Finding, log: LogReader) -> Finding:
+    where, evidence = finding.where, finding.evidence
+    if where.rank is None:
+        where = replace(where, rank=log.rank)
+    if log.attempt and "attempt" not in evidence:
+        evidence = {**evidence, "attempt": log.attempt}
+    return replace(finding, where=where, evidence=evidence)
+
+
+def _step(finding: Finding) -> float:
+    return float("inf") if finding.where.step is None else finding.where.step
+
+
+def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, Any]:
+    stats = merge_stats(log.stats for log, _ in judged)
+    ranges = [log.step_range for log, _ in judged if log.num_steps]
+    states = dict.fromkeys(str(log_state(log)) for log, newest in judged if newest)
+    own: dict[str, Any] = {
+        "state": ", ".join(states) or "no log",
+        "ranks": len(run.ranks),
+        "attempts": max((log.attempt + 1 for log, _ in judged), default=0),
+    }
+    if ranges:
+        own["first_step"] = min(steps.start for steps in ranges)
+        own["last_step"] = max(steps.stop - 1 for steps in ranges)
+    return {**own, **stats}

@@ -1,0 +1,57 @@
+"""`everybit report`: show what a run recorded, as text, JSON or a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from everybit.cli.options import config_options
+
+if TYPE_CHECKING:
+    from everybit.cli.output import Output
+    from everybit.core.config import Config
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="PAGE",
+    help="Write the page to PAGE [default: report.html in the run folder].",
+)
+@config_options("report")
+def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
+    r"""Show what a run recorded, as text, JSON or a page.
+
+    Prints the verdict and writes one self-contained HTML page. Works on a run that is still going,
+    was killed, or whose record is damaged. With --json a page is written only where --out asks for
+    one.
+
+    \b
+    Examples:
+      everybit report everybit-runs/2026-01-31-train
+      everybit report runs/a --out a.html
+      everybit report runs/a --json
+    """
+    from everybit.api.report import PAGE_NAME, make_report
+    from everybit.core.config import Format
+    from everybit.core.errors import PathError
+
+    page = out
+    if page is None and config.format is Format.TEXT:
+        page = run / PAGE_NAME
+    try:
+        made = make_report(run, page=page)
+    except PathError as error:
+        if out is None and page is not None and error.where == str(page):
+            raise PathError(
+                error.what, where=error.where, todo="name a place with --out"
+            ) from error
+        raise
+    code = output.verdict(made.verdict)
+    if made.page is not None:
+        output.note(f"page written to {made.page}")
+    return code

@@ -1,0 +1,145 @@
+"""What a page needs of a run, gathered in one pass over each log that holds no step for long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.ledger import Liveness
+from everybit.report.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from everybit.core.link import Link
+    from everybit.ledger import LogReader, RunReader
+
+
+class State(StrEnum):
+    """How a log stands."""
+
+    RUNNING = "still going"
+    CLEAN = "ended cleanly"
+    EXCEPTION = "ended by an exception"
+    SIGNAL = "ended by a signal"
+    EXIT = "ended with an exit code"
+    KILLED = "killed"
+    UNSEEN = "no end on record"
+
+
+@dataclass(slots=True, kw_only=True)
+class LogSummary:
+    """One log: a rank's attempt.
+
+    Attributes:
+        rank: Rank of the process.
+        attempt: Attempt, from 1 or 0 as the ledger counts.
+        header: Command, environment, configuration, process.
+        state: How it stands.
+        detail: What the end record says beyond that.
+        torn: Whether the last frame is cut.
+        damaged: Whether any part of the log is damaged.
+        num_steps: Steps on record.
+        first_step: First of them, None with none.
+        last_step: Last of them.
+        started_s: Wall clock of the first step, seconds since the epoch.
+        ended_s: Wall clock of the last step.
+        seconds: Sum of the step times.
+        guard_seconds: Part of it that the guard used.
+        skipped: Steps whose update did not happen.
+        tainted: Steps in which damaged bits were used.
+        losses: Losses by step.
+        guard_share: Guard's share of each step's time.
+        links: Links of which digests are on record.
+        optimizers: Names of the optimizers that stepped.
+    """
+
+    rank: int
+    attempt: int
+    header: Mapping[str, Any]
+    state: State
+    detail: str = ""
+    torn: bool = False
+    damaged: bool = False
+    num_steps: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    started_s: float = math.nan
+    ended_s: float = math.nan
+    seconds: float = 0.0
+    guard_seconds: float = 0.0
+    skipped: int = 0
+    tainted: int = 0
+    losses: Series = field(default_factory=Series)
+    guard_share: Series = field(default_factory=Series)
+    links: set[Link] = field(default_factory=set)
+    optimizers: dict[str, int] = field(default_factory=dict)
+
+
+def iterate_logs(run: RunReader) -> Iterator[LogReader]:
+    """Yield every log of a run: ranks in order, the attempts of each in order."""
+    for rank in run.ranks:
+        yield from run.logs(rank)
+
+
+def log_state(log: LogReader) -> State:
+    """Return how a log stands: its end record, or what its absence means."""
+    if log.end is not None:
+        return State[log.end.reason.name]
+    return _UNENDED[log.liveness]
+
+
+# A process of another machine or container cannot be told from a killed one.
+_UNENDED: Final = {
+    Liveness.RUNNING: State.RUNNING,
+    Liveness.GONE: State.KILLED,
+    Liveness.UNSEEN: State.UNSEEN,
+}
+
+
+def summarise_log(log: LogReader) -> LogSummary:
+    """Read a log once, front to back."""
+    end = log.end
+    summary = LogSummary(
+        rank=log.rank,
+        attempt=log.attempt,
+        header=log.header,
+        state=log_state(log),
+        detail=_detail(end.code, end.detail) if end is not None else "",
+        torn=log.torn,
+        damaged=bool(log.damage),
+    )
+    for _, tables in log.inits():
+        summary.links.update(table.link for table in tables)
+    for record in log.steps():
+        step = record.step
+        summary.num_steps += 1
+        if summary.first_step is None or summary.last_step is None:
+            summary.first_step = summary.last_step = step
+            summary.started_s = record.time_s
+        summary.first_step = min(summary.first_step, step)
+        summary.last_step = max(summary.last_step, step)
+        summary.ended_s = record.time_s
+        summary.skipped += record.skipped
+        summary.tainted += record.tainted
+        name = record.optimizer
+        if name in summary.optimizers or len(summary.optimizers) < 64:
+            summary.optimizers[name] = summary.optimizers.get(name, 0) + 1
+        for table in record.tables:
+            summary.links.add(table.link)
+        for loss in record.losses:
+            summary.losses.add(step, loss)
+        if math.isfinite(record.duration_s) and record.duration_s > 0:
+            summary.seconds += record.duration_s
+            if math.isfinite(record.guard_s):
+                summary.guard_seconds += record.guard_s
+                summary.guard_share.add(step, 100 * record.guard_s / record.duration_s)
+    return summary
+
+
+def _detail(code: int, detail: str) -> str:
+    if code and detail:
+        return f"{code}: {detail}"
+    return detail or (str(code) if code else "")
