@@ -1,0 +1,81 @@
+"""The content of an archive member, in bounded pieces."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.core.finding import Location
+from everybit.files.damage import Damage, MalformedError
+from everybit.files.source import CHUNK_BYTES
+from everybit.files.zip_records import DEFLATED, FLAG_ENCRYPTED, STORED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.files.source import ByteSource
+    from everybit.files.zip_archive import Member
+
+#: Weights compress by a few parts in ten, text by ten times; what promises more is made to fill a disk.
+MAX_RATIO: Final = 200
+
+
+def unreadable(member: Member) -> str:
+    """Return why this release does not read a member's content, or ""."""
+    if member.flags & FLAG_ENCRYPTED:
+        return "it is encrypted"
+    if member.method not in (STORED, DEFLATED):
+        return f"it is compressed by method {member.method}"
+    if member.size > MAX_RATIO * member.compressed_size + CHUNK_BYTES:
+        return f"it promises to grow more than {MAX_RATIO} times"
+    return ""
+
+
+def member_chunks(source: ByteSource, member: Member) -> Iterator[Any]:
+    """Yield a usable member's content in short-lived buffers.
+
+    Raises:
+        MalformedError: Its compressed stream is damaged, or the member is not readable (FIL107).
+    """
+    problem = unreadable(member)
+    if problem:
+        raise _malformed(member, problem)
+    if member.method == STORED:
+        yield from source.chunks(member.start, member.end)
+        return
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
+    left = member.size
+    try:
+        for chunk in source.chunks(member.start, member.end):
+            pending: Any = chunk
+            while pending and not stream.eof:
+                piece = stream.decompress(pending, CHUNK_BYTES)
+                left -= len(piece)
+                if left < 0:
+                    raise _malformed(member, "it holds more than it promises")
+                yield piece
+                pending = stream.unconsumed_tail
+        piece = stream.flush()
+    except zlib.error:
+        raise _malformed(member, "its compressed stream is damaged") from None
+    if left - len(piece) or not stream.eof:
+        raise _malformed(member, "it holds another number of bytes than it promises")
+    yield piece
+
+
+def read_member(source: ByteSource, member: Member, limit: int) -> bytes:
+    """Return a usable member's whole content.
+
+    Raises:
+        MalformedError: It is longer than `limit`, or damaged.
+    """
+    if member.size > limit:
+        raise _malformed(member, f"it has {member.size} bytes")
+    return b"".join(bytes(chunk) for chunk in member_chunks(source, member))
+
+
+def _malformed(member: Member, problem: str) -> MalformedError:
+    where = Location(member=member.name, byte_range=(member.start, member.end))
+    return MalformedError(
+        Damage(rule="FIL107", message=f"member {member.name}: {problem}", where=where)
+    )

@@ -1,0 +1,138 @@
+"""Reading a model file: what it is, its tensors, and their bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everybit.core.errors import DamagedError, PathError
+from everybit.files import safetensors, torch_zip
+from everybit.files.damage import MalformedError
+from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
+from everybit.files.sniff import sniff
+from everybit.files.source import ByteSource
+from everybit.files.structure import Structure
+from everybit.files.tensor import FileFormat, FileTensor, FileTensors
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from everybit.core.digest import Digest
+
+_NOT_A_MODEL = {
+    FileFormat.EMPTY: "is empty",
+    FileFormat.LFS_POINTER: "is a git-LFS pointer, not the file itself",
+    FileFormat.HTML: "is a web page",
+    FileFormat.TEXT: "is text",
+    FileFormat.ZEROS: "holds zeros where a model starts",
+}
+_WHAT_TO_DO = {
+    FileFormat.EMPTY: "the save or the copy was cut; fetch the file again",
+    FileFormat.LFS_POINTER: "run `git lfs pull` where it was cloned",
+    FileFormat.HTML: "the download needed a login or another address",
+    FileFormat.TEXT: "name a model file",
+    FileFormat.ZEROS: "the file was never written; fetch it again",
+}
+
+
+def read_structure(source: ByteSource) -> Structure:
+    """Read the structure of an open file; of a format that is not read, only which it is.
+
+    Damage that ends the reading is in the result like any other.
+    """
+    kind = sniff(source)
+    try:
+        if kind is FileFormat.SAFETENSORS:
+            return safetensors.read_structure(source)
+        if kind is FileFormat.ZIP:
+            return torch_zip.read_structure(source)
+    except MalformedError as error:
+        return Structure(format=kind, damages=(error.damage,))
+    return Structure(format=kind)
+
+
+def describe_not_a_model(kind: FileFormat) -> tuple[str, str]:
+    """Return what a file that is no model is, and what to do; empty texts where it may be one."""
+    return _NOT_A_MODEL.get(kind, ""), _WHAT_TO_DO.get(kind, "")
+
+
+def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTensors:
+    """Read the tensors of one model file, without torch and without loading them.
+
+    Args:
+        path: A safetensors file or a `torch.save` archive.
+        digests: Also read every tensor's bytes, for its `tree` digest. A tensor that repeats its
+            storage too often, or lies in a compressed member, has none.
+
+    Raises:
+        PathError: The file cannot be read, or changes while it is.
+        DamagedError: It is damaged, or no model file; names the rule.
+    """
+    place = Path(path)
+    with ByteSource(place) as source:
+        structure = read_structure(source)
+        if structure.damages:
+            raise structure.damages[0].error(place)
+        what, todo = describe_not_a_model(structure.format)
+        if what:
+            raise DamagedError(what, rule="FIL118", where=str(place), todo=todo)
+        if structure.format not in (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP):
+            raise PathError(
+                f"is of a format that this release does not read ({structure.format})",
+                where=str(place),
+                todo="give a safetensors file or one that `torch.save` wrote",
+            )
+        tensors = structure.tensors
+        if digests:
+            tensors = digest_tensors(source, tensors)
+        if source.changed():
+            raise PathError("changed while it was read", where=str(place), todo="try again")
+        notes = [*structure.notes, *(f"{item.what}: {item.why}" for item in structure.skipped)]
+        return FileTensors(
+            path=str(place),
+            format=structure.format,
+            size_bytes=source.size,
+            tensors=tensors,
+            notes=tuple(notes),
+        )
+
+
+def digest_tensors(source: ByteSource, tensors: tuple[FileTensor, ...]) -> tuple[FileTensor, ...]:
+    """Return the tensors with their `tree` digests; tensors that are the same bytes are read once."""
+    known: dict[object, Digest] = {}
+    found = []
+    for tensor in tensors:
+        if tensor.unreadable or expands_too_far(tensor):
+            found.append(tensor)
+            continue
+        key = (
+            tensor.dtype, tensor.shape, tensor.stride, tensor.start, tensor.inline,
+            tensor.conjugate, tensor.negative, tensor.big_endian,
+        )  # fmt: skip
+        if key not in known:
+            known[key] = tensor_digest(source, tensor)
+        found.append(replace(tensor, tree=known[key]))
+    return tuple(found)
+
+
+def read_tensor_bytes(
+    path: str | PathLike[str], tensor: FileTensor, start: int = 0, end: int | None = None
+) -> bytes:
+    """Return canonical bytes `[start, end)` of a tensor that `read_tensors` described.
+
+    Args:
+        path: The file.
+        tensor: From `read_tensors` of the same file.
+        start: First byte, counted in canonical bytes (element index times element size).
+        end: Last byte, excluded; all where None.
+
+    Raises:
+        PathError: The file cannot be read, or the tensor's bytes cannot.
+    """
+    if tensor.unreadable:
+        raise PathError(
+            f"tensor {tensor.name} cannot be read: {tensor.unreadable}", where=str(path)
+        )
+    with ByteSource(Path(path)) as source:
+        return b"".join(bytes(chunk) for chunk in canonical_chunks(source, tensor, start, end))

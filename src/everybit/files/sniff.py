@@ -1,0 +1,80 @@
+"""What a file is, by its content and never by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.safetensors import MAX_HEADER_BYTES
+from everybit.files.tensor import FileFormat
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
+
+_HEAD_BYTES: Final = 512
+# The first pickle of the format before torch 1.6 is this number.
+_LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_TEXT_BYTES: Final = frozenset(range(32, 127)) | {9, 10, 12, 13, 27} | set(range(128, 256))
+
+#: Names under which people keep models.
+MODEL_SUFFIXES: Final = frozenset({".pt", ".pth", ".ckpt", ".safetensors"})
+
+
+def sniff(source: ByteSource) -> FileFormat:
+    """Return what the file's content is."""
+    head = source.read(0, _HEAD_BYTES)
+    if not head:
+        return FileFormat.EMPTY
+    if head[:4] == b"PK\x03\x04":
+        return FileFormat.ZIP
+    if head[:4] == b"GGUF":
+        return FileFormat.GGUF
+    if head[:8] == b"\x89HDF\r\n\x1a\n":
+        return FileFormat.HDF5
+    if head[257:262] == b"ustar":
+        return FileFormat.TAR
+    if _is_safetensors(head):
+        return FileFormat.SAFETENSORS
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
+        legacy = head[2 : 2 + len(_LEGACY_MAGIC)] == _LEGACY_MAGIC
+        return FileFormat.TORCH_LEGACY if legacy else FileFormat.PICKLE
+    if not head.strip(b"\0"):
+        return _zip_by_its_end(source) or FileFormat.ZEROS
+    return _zip_by_its_end(source) or _text(head) or FileFormat.UNKNOWN
+
+
+def _is_safetensors(head: bytes) -> bool:
+    length = int.from_bytes(head[:8], "little")
+    brace, quote = head[8:9] == b"{", head[9:10] in (b'"', b"}")
+    # One damaged byte among these must not hide the format.
+    return (brace and (length <= MAX_HEADER_BYTES or quote)) or (
+        quote and head[9:10] == b'"' and 2 <= length <= MAX_HEADER_BYTES
+    )
+
+
+def _zip_by_its_end(source: ByteSource) -> FileFormat | None:
+    tail = source.read(max(0, source.size - 22), 22)
+    return FileFormat.ZIP if tail[:4] == b"PK\x05\x06" else None
+
+
+def _text(head: bytes) -> FileFormat | None:
+    if head.startswith(b"version https://git-lfs"):
+        return FileFormat.LFS_POINTER
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head")):
+        return FileFormat.HTML
+    if not _TEXT_BYTES.issuperset(head):
+        return None
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return None
+    return FileFormat.TEXT
+
+
+def looks_like_model_name(name: str) -> bool:
+    """Return whether people keep models under such a name."""
+    lowered = name.lower()
+    return any(lowered.endswith(suffix) for suffix in MODEL_SUFFIXES) or (
+        lowered.endswith(".bin") and ("model" in lowered or lowered.startswith("optimizer"))
+    )

@@ -1,0 +1,123 @@
+"""Bounded reads from a file: never a memory map, never more than was asked for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from everybit.core.errors import PathError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+#: Bytes read at once: fits the second-level cache, so that what is read is hashed while warm.
+CHUNK_BYTES: Final = 512 * 1024
+
+
+class ByteSource:
+    """A regular file, open for reading at any offset; a context manager.
+
+    Plain reads give a clean error where a memory map would kill the process (a file that shrinks,
+    a disk that fails).
+
+    Args:
+        path: The file.
+
+    Raises:
+        PathError: It cannot be opened, or is no regular file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Opening a FIFO would wait for a writer, so look first.
+            if not stat.S_ISREG(path.stat().st_mode):
+                kind = "a folder" if path.is_dir() else "not a regular file"
+                raise PathError(f"is {kind}", where=str(path), todo="name a file")
+            self._file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise PathError.from_os_error(error, path) from error
+        self._identity = self._stat()
+        self.size = self._identity[2]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def changed(self) -> bool:
+        """Return whether somebody wrote to the file, or replaced it, since it was opened."""
+        try:
+            there = self.path.stat()
+        except OSError:
+            return True
+        same_file = (there.st_dev, there.st_ino) == self._identity[:2]
+        return not same_file or self._stat() != self._identity
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on; fewer only at the end of the file."""
+        length = max(0, min(length, self.size - offset))
+        buffer = bytearray(length)
+        filled = self.read_into(offset, memoryview(buffer))
+        return bytes(memoryview(buffer)[:filled])
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `offset` on; return how many bytes there were."""
+        filled = 0
+        try:
+            self._file.seek(offset)
+            while filled < len(buffer):
+                count = self._file.readinto(buffer[filled:])
+                if not count:
+                    break
+                filled += count
+        except OSError as error:
+            raise PathError.from_os_error(
+                error, self.path, todo="the medium may be failing; copy what can be read"
+            ) from error
+        return filled
+
+    def chunks(
+        self, start: int = 0, end: int | None = None, *, size: int = CHUNK_BYTES
+    ) -> Iterator[memoryview]:
+        """Yield the bytes from `start` to `end` in order, in views of one buffer used again.
+
+        Stops early where the file ends early. A view is valid until the next one is asked for.
+        """
+        end = self.size if end is None else end
+        buffer = memoryview(bytearray(max(0, min(size, end - start))))
+        while start < end:
+            count = self.read_into(start, buffer[: min(len(buffer), end - start)])
+            if not count:
+                return
+            yield buffer[:count]
+            start += count
+
+    def advise_sequential(self) -> None:
+        """Tell the kernel that the file will be read from start to end, where it can be told."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+
+    def _stat(self) -> tuple[int, int, int, int, int]:
+        found = os.fstat(self._file.fileno())
+        return (
+            found.st_dev,
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+            # Creation time on Windows, which is harmless here.
+            found.st_ctime_ns,
+        )

@@ -1,0 +1,35 @@
+"""What a file's structure says: its tensors and members, and what in it cannot be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everybit.core.verdict import Skipped
+    from everybit.files.damage import Damage
+    from everybit.files.tensor import FileFormat, FileTensor
+    from everybit.files.zip_archive import Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """The outcome of reading a format's structure, without reading the tensors.
+
+    Attributes:
+        format: What the content is.
+        tensors: As described, in file order.
+        damages: What cannot be right.
+        members: Archive members, in the order of the central directory.
+        has_checksums: The archive carries CRCs.
+        skipped: Parts that this release does not read.
+        notes: Remarks for people.
+    """
+
+    format: FileFormat
+    tensors: tuple[FileTensor, ...] = ()
+    damages: tuple[Damage, ...] = ()
+    members: tuple[Member, ...] = ()
+    has_checksums: bool = False
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,439 @@
+"""From what a torch pickle says to descriptions of tensors: rebuild calls, storages, names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import xxhash
+
+from everybit.files.pickle_nodes import (
+    Blob,
+    Call,
+    DictNode,
+    Global,
+    ListNode,
+    Node,
+    Persistent,
+    Pickle,
+    SetNode,
+    Text,
+    TupleNode,
+)
+from everybit.files.tensor import STORED_ITEMSIZE, row_major
+
+_STORAGE_DTYPES: Final = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexDoubleStorage": "complex128",
+    "ComplexFloatStorage": "complex64",
+    "QInt8Storage": "qint8",
+    "QInt32Storage": "qint32",
+    "QUInt8Storage": "quint8",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
+    "UntypedStorage": "uint8",
+}
+
+_PARAMETERS: Final = {
+    "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state",
+    "torch.nn.parameter.Parameter",
+    "torch.nn.parameter.Buffer",
+}
+_BY_TYPE: Final = {"torch._tensor._rebuild_from_type_v2", "torch._tensor._rebuild_from_type"}
+_TENSORS: Final = {
+    "torch._utils._rebuild_tensor",
+    "torch._utils._rebuild_tensor_v2",
+    "torch._utils._rebuild_tensor_v3",
+    "torch._utils._rebuild_qtensor",
+}
+#: Calls made of several tensors, and what these are called below the call's own name.
+_PARTS: Final = {
+    "torch._utils._rebuild_nested_tensor": ("buffer", "sizes", "strides", "offsets"),
+}
+_SPARSE: Final = {
+    "sparse_coo": ("indices", "values"),
+    "sparse_csr": ("crow_indices", "col_indices", "values"),
+    "sparse_bsr": ("crow_indices", "col_indices", "values"),
+    "sparse_csc": ("ccol_indices", "row_indices", "values"),
+    "sparse_bsc": ("ccol_indices", "row_indices", "values"),
+}
+
+#: Containers nested deeper than this are not followed.
+MAX_DEPTH: Final = 1000
+_MAX_NAME: Final = 1024
+
+
+_CONTAINERS: Final = (Call, DictNode, ListNode, TupleNode, SetNode, Persistent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """A storage that the pickle refers to: an archive member under `data/`."""
+
+    key: str
+    dtype: str
+    num_bytes: int
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """A tensor as the pickle describes it, before it is found in the archive.
+
+    Attributes:
+        name: Dotted key path, unique in the file.
+        dtype: Canonical dtype name, or the unknown name as written.
+        shape: Shape, unchecked.
+        stride: Strides in elements, unchecked.
+        storage: Where its elements are; None for an array written inside the pickle.
+        offset: Of its first element in the storage, in elements.
+        conjugate: Stored conjugated.
+        negative: Stored negated.
+        inline: Elements and their `[start, end)` in the pickle, in place of a storage.
+        problem: Why the description cannot be understood; empty where it can.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    storage: Storage | None = None
+    offset: int = 0
+    conjugate: bool = False
+    negative: bool = False
+    inline: tuple[bytes, int, int] | None = None
+    problem: str = ""
+
+
+class _Odd(Exception):
+    """A rebuild call whose arguments are not what torch writes."""
+
+
+# A path is (parent path, key): joined only for tensors, so that deep nesting costs nothing.
+_Path = tuple[Any, str] | None
+
+
+def find_tensors(pickle: Pickle) -> tuple[list[TensorSpec], list[str]]:
+    """Walk the pickle's result; return its tensors in order, and notes on what was not followed.
+
+    An object reached by two keys has two names. Walking takes time linear in the pickle, however
+    its containers share each other: once the budget for second visits is used up, containers are
+    visited once.
+    """
+    return _Walk(pickle).run()
+
+
+class _Walk:
+    def __init__(self, pickle: Pickle) -> None:
+        self.pickle = pickle
+        self.specs: list[TensorSpec] = []
+        self.names: dict[str, int] = {}
+        self.notes: list[str] = []
+        self.seen: set[int] = set()
+        self.open: set[int] = set()
+        self.budget = 100_000 + 4 * pickle.num_nodes
+
+    def run(self) -> tuple[list[TensorSpec], list[str]]:
+        # Entries: (node, path, depth), or (node, None, -1) to leave a container.
+        todo: list[tuple[Node, _Path, int]] = [(self.pickle.result, None, 0)]
+        while todo:
+            node, path, depth = todo.pop()
+            if depth < 0:
+                self.open.discard(id(node))
+                continue
+            children = self.enter(node, path, depth)
+            if children:
+                self.open.add(id(node))
+                todo.append((node, None, -1))
+                todo.extend(
+                    (child, place, depth + 1)
+                    for child, place in reversed(children)
+                    if isinstance(child, _CONTAINERS)
+                )
+        return self.specs, self.notes
+
+    def enter(self, node: Node, path: _Path, depth: int) -> list[tuple[Node, _Path]]:
+        if not isinstance(node, _CONTAINERS) or id(node) in self.open:
+            return []
+        if id(node) in self.seen:
+            self.budget -= _num_parts(node)
+            if self.budget <= 0:
+                self.note("containers share each other so often that some names were left out")
+                return []
+        self.seen.add(id(node))
+        if depth > MAX_DEPTH:
+            self.note(f"containers nested more than {MAX_DEPTH} deep were not followed")
+            return []
+        if isinstance(node, Persistent):
+            self.emit_storage(node, path)
+            return []
+        if isinstance(node, Call):
+            return self.enter_call(node, path)
+        if isinstance(node, DictNode):
+            return _keyed(node.pairs, path)
+        return [(item, (path, str(index))) for index, item in enumerate(node.items)]
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def enter_call(self, call: Call, path: _Path) -> list[tuple[Node, _Path]]:
+        name, args = call.name, call.arguments
+        if name in _PARAMETERS and args:
+            return [(args[0], path), *((extra, path) for extra in args[3:])]
+        if name in _BY_TYPE and len(args) == 4:
+            inner = Call(call.kind, args[0], args[2], None, call.position)
+            return [(inner, path), (args[3], path)]
+        if name in _TENSORS:
+            self.emit(path, lambda: _tensor(args, name))
+            quantizer = args[4] if name.endswith("qtensor") and len(args) > 4 else None
+            return _quantizer_parts(quantizer, path) + _state(call, path)
+        if name == "torch._utils._rebuild_sparse_tensor" and len(args) == 2:
+            return _sparse_parts(args, path)
+        if name in _PARTS:
+            return [(arg, (path, key)) for key, arg in zip(_PARTS[name], args, strict=False)]
+        if name.endswith(".multiarray._reconstruct"):
+            self.emit(path, lambda: _array(call))
+            return []
+        return _call_children(call, path)
+
+    def emit_storage(self, node: Persistent, path: _Path) -> None:
+        def describe() -> TensorSpec:
+            storage = _storage(node)
+            count = storage.num_bytes // STORED_ITEMSIZE[storage.dtype]
+            return TensorSpec(
+                name="", dtype=storage.dtype, shape=(count,), stride=(1,), storage=storage
+            )
+
+        self.emit(path, describe)
+
+    def emit(self, path: _Path, describe: Any) -> None:
+        name = self.unique(_join(path))
+        try:
+            spec = describe()
+        except _Odd as odd:
+            spec = None if str(odd) == "skip" else TensorSpec(name=name, problem=str(odd))
+        if spec is not None:
+            values = {f: getattr(spec, f) for f in TensorSpec.__slots__}
+            self.specs.append(TensorSpec(**{**values, "name": name}))
+
+    def unique(self, name: str) -> str:
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        if not count:
+            return name
+        return self.unique(f"{name}#{count}")
+
+
+def _num_parts(node: Node) -> int:
+    if isinstance(node, DictNode):
+        return 1 + len(node.pairs)
+    if isinstance(node, Call):
+        return 1 + len(node.arguments) + len(node.items) + len(node.pairs)
+    return 1 if isinstance(node, Persistent) else 1 + len(node.items)
+
+
+def _join(path: _Path) -> str:
+    keys: list[str] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    name = ".".join(reversed(keys)) or "tensor"
+    if len(name) > _MAX_NAME:
+        tail = xxhash.xxh3_64_hexdigest(name.encode("utf-8", "surrogatepass"))
+        name = f"{name[: _MAX_NAME // 2]}~{tail}"
+    return name
+
+
+def _key(key: Node, index: int) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, Text):
+        return key.data.decode("utf-8", "replace")
+    if isinstance(key, int) and key.bit_length() > 64:
+        return f"({index})"
+    if key is None or isinstance(key, (bool, int, float)):
+        return str(key)
+    if isinstance(key, TupleNode) and all(isinstance(item, (str, int)) for item in key.items[:8]):
+        return "(" + ",".join(_key(item, index) for item in key.items[:8]) + ")"
+    return f"({index})"
+
+
+def _keyed(pairs: list[tuple[Node, Node]], path: _Path) -> list[tuple[Node, _Path]]:
+    # A later value of an equal key replaces the earlier one, as it does in the loaded object.
+    children: dict[Any, tuple[Node, _Path]] = {}
+    for index, (key, value) in enumerate(pairs):
+        place = (path, _key(key, index))
+        plain = key is None or isinstance(key, (bool, int, float, str))
+        children[key if plain else id(key)] = (value, place)
+    return list(children.values())
+
+
+def _call_children(call: Call, path: _Path) -> list[tuple[Node, _Path]]:
+    children: list[tuple[Node, _Path]] = []
+    for index, arg in enumerate(call.arguments):
+        if call.name == "collections.OrderedDict" and isinstance(arg, ListNode):
+            pairs = [pair.items for pair in arg.items if isinstance(pair, (ListNode, TupleNode))]
+            children += _keyed([(pair[0], pair[1]) for pair in pairs if len(pair) == 2], path)
+        else:
+            children.append((arg, (path, str(index))))
+    if isinstance(call.kwargs, DictNode):
+        children += _keyed(call.kwargs.pairs, path)
+    children += [(item, (path, str(index))) for index, item in enumerate(call.items)]
+    return children + _keyed(call.pairs, path) + _state(call, path)
+
+
+def _state(call: Call, path: _Path) -> list[tuple[Node, _Path]]:
+    if isinstance(call.state, TupleNode):  # (state, slots), as objects with __slots__ give it
+        return [(part, path) for part in call.state.items]
+    return [] if call.state is None else [(call.state, path)]
+
+
+def _quantizer_parts(quantizer: Node, path: _Path) -> list[tuple[Node, _Path]]:
+    if not isinstance(quantizer, TupleNode) or len(quantizer.items) < 3:
+        return []
+    return [
+        (quantizer.items[1], (path, "scales")),
+        (quantizer.items[2], (path, "zero_points")),
+    ]
+
+
+def _sparse_parts(args: list[Node], path: _Path) -> list[tuple[Node, _Path]]:
+    layout, data = args
+    known = ""
+    if isinstance(layout, Call) and layout.arguments and isinstance(layout.arguments[0], str):
+        known = layout.arguments[0]
+    elif isinstance(layout, Global):
+        known = layout.name
+    keys = _SPARSE.get(known.rpartition(".")[2], ())
+    if not isinstance(data, TupleNode):
+        return []
+    return [
+        (item, (path, keys[index] if index < len(keys) else str(index)))
+        for index, item in enumerate(data.items)
+    ]
+
+
+# -- single values -----------------------------------------------------------------------------------
+
+
+def _integer(node: Node) -> int:
+    if isinstance(node, bool) or not isinstance(node, int):
+        raise _Odd("a size, stride or offset is no integer")
+    if node.bit_length() > 63:
+        raise _Odd("a size, stride or offset exceeds 63 bits")
+    return node
+
+
+def _integers(node: Node) -> tuple[int, ...]:
+    if isinstance(node, Call) and node.name == "torch.Size" and node.arguments:
+        node = node.arguments[0]
+    if not isinstance(node, (TupleNode, ListNode)):
+        raise _Odd("a shape or stride is no tuple")
+    if len(node.items) > 1000:
+        raise _Odd("a shape of more than 1000 dimensions")
+    return tuple(_integer(item) for item in node.items)
+
+
+def _storage(node: Node) -> Storage:
+    parts = node.id.items if isinstance(node, Persistent) and isinstance(node.id, TupleNode) else []
+    if len(parts) < 5 or parts[0] != "storage":
+        raise _Odd("its storage is not one that torch writes")
+    kind, key, location, count = parts[1:5]
+    dtype = _STORAGE_DTYPES.get(kind.name.rpartition(".")[2]) if isinstance(kind, Global) else None
+    if dtype is None:
+        named = kind.qualified if isinstance(kind, Global) else "its storage's type"
+        raise _Odd(f"{named} is no storage type known to this release")
+    if isinstance(key, int):
+        key = str(_integer(key))
+    if not isinstance(key, str) or len(key) > _MAX_NAME:
+        raise _Odd("its storage's key is no short text")
+    num_bytes = _integer(count) * STORED_ITEMSIZE[dtype]
+    place = location if isinstance(location, str) else ""
+    return Storage(key=key, dtype=dtype, num_bytes=num_bytes, location=place)
+
+
+def _tensor(args: list[Node], name: str) -> TensorSpec:
+    if len(args) < 4:
+        raise _Odd(f"{name} has {len(args)} arguments")
+    storage = _storage(args[0])
+    dtype = storage.dtype
+    metadata = args[6] if name.endswith("_v2") and len(args) > 6 else None
+    if name.endswith("_v3"):
+        if len(args) < 7 or not isinstance(args[6], Global):
+            raise _Odd("its dtype is no name")
+        dtype = args[6].name
+        metadata = args[7] if len(args) > 7 else None
+    if dtype not in STORED_ITEMSIZE:
+        raise _Odd(f"dtype {dtype[:40]} is not known to this release")
+    flags = {}
+    if isinstance(metadata, DictNode):
+        flags = {key: value for key, value in metadata.pairs if isinstance(key, str)}
+    return TensorSpec(
+        name="",
+        dtype=dtype,
+        shape=_integers(args[2]),
+        stride=_integers(args[3]),
+        storage=storage,
+        offset=_integer(args[1]),
+        conjugate=flags.get("conj") is True,
+        negative=flags.get("neg") is True,
+    )
+
+
+_NUMPY_KINDS: Final = {
+    "b1": "bool", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16", "u4": "uint32",
+    "i4": "int32", "u8": "uint64", "i8": "int64", "f2": "float16", "f4": "float32",
+    "f8": "float64", "c8": "complex64", "c16": "complex128",
+}  # fmt: skip
+
+
+def _array(call: Call) -> TensorSpec:
+    """Describe a plain NumPy array: `_reconstruct` with BUILD (version, shape, dtype, order, data)."""
+    state = call.state.items if isinstance(call.state, TupleNode) else []
+    if len(state) != 5 or not isinstance(state[2], Call) or not state[2].arguments:
+        raise _Odd("skip")
+    kind = state[2].arguments[0]
+    dtype = _NUMPY_KINDS.get(kind) if isinstance(kind, str) else None
+    order = state[2].state.items if isinstance(state[2].state, TupleNode) else []
+    if dtype is None or len(order) < 2 or order[1] not in ("<", "|"):
+        raise _Odd("skip")  # objects, text, records: no numbers to vouch for
+    found = _inline_bytes(state[4])
+    if found is None:
+        raise _Odd("skip")
+    data, start, end = found
+    shape = _integers(state[1])
+    count = 1
+    for size in shape:
+        count *= size
+    if count * STORED_ITEMSIZE[dtype] != len(data):
+        raise _Odd(f"an array of shape {list(shape)[:8]} and {len(data)} bytes of {dtype}")
+    stride = row_major(shape)
+    if state[3] is True:
+        stride = tuple(reversed(row_major(tuple(reversed(shape)))))
+    return TensorSpec(name="", dtype=dtype, shape=shape, stride=stride, inline=(data, start, end))
+
+
+def _inline_bytes(node: Node) -> tuple[bytes, int, int] | None:
+    if isinstance(node, Blob):
+        return node.data, node.start, node.start + len(node.data)
+    if isinstance(node, Call) and node.name == "_codecs.encode" and node.arguments:
+        text = node.arguments[0]
+        if isinstance(text, str):
+            try:
+                data = text.encode("latin1")
+            except UnicodeEncodeError:
+                return None
+            # The text ends before the opcodes that encode it; its own place is not recorded.
+            return data, -1, -1
+    return None

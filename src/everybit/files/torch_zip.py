@@ -1,0 +1,242 @@
+"""The `torch.save` format since 1.6: a ZIP archive of one pickle and one member for each storage."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Location
+from everybit.core.verdict import Skipped
+from everybit.files import crc32
+from everybit.files.damage import Damage, MalformedError
+from everybit.files.members import member_chunks, read_member
+from everybit.files.pickle_machine import interpret
+from everybit.files.structure import Structure
+from everybit.files.tensor import (
+    STORED_ITEMSIZE,
+    FileFormat,
+    FileTensor,
+    extent,
+    normal_stride,
+    shape_problem,
+)
+from everybit.files.torch_objects import TensorSpec, find_tensors
+from everybit.files.zip_archive import Archive, Member, read_archive
+from everybit.files.zip_records import STORED
+
+if TYPE_CHECKING:
+    from everybit.files.pickle_nodes import Pickle
+    from everybit.files.source import ByteSource
+
+#: A longer pickle record is not interpreted. One of a hundred thousand tensors has 20 MB.
+MAX_PICKLE_BYTES: Final = 256 * 1024 * 1024
+_MAX_DAMAGES: Final = 100
+
+
+def read_structure(source: ByteSource) -> Structure:
+    """Read and check the archive's directory, its pickle record, and where each tensor lies.
+
+    Raises:
+        MalformedError: There is no archive directory.
+    """
+    archive = read_archive(source)
+    root = find_root(archive.members)
+    structure = Structure(
+        format=FileFormat.ZIP if root is None else FileFormat.TORCH_ZIP,
+        damages=archive.damages,
+        members=archive.members,
+        has_checksums=archive.has_checksums,
+    )
+    if root is None:
+        return structure
+    record = next(m for m in archive.members if m.name == f"{root}data.pkl")
+    return _with_tensors(source, structure, archive, root, record)
+
+
+def find_root(members: tuple[Member, ...]) -> str | None:
+    """Return the folder inside the archive that holds `data.pkl`, with its slash; None without."""
+    for member in members:
+        folder, slash, name = member.name.partition("/")
+        if slash and folder and name == "data.pkl":
+            return f"{folder}/"
+    return None
+
+
+def read_pickle(source: ByteSource, record: Member) -> tuple[bytes, bool]:
+    """Return a pickle record's bytes, and whether its CRC-32 holds.
+
+    One flipped bit is put right in the bytes returned (not in the file), where the CRC says which:
+    the record then still tells what the archive holds.
+    """
+    data = read_member(source, record, MAX_PICKLE_BYTES)
+    found = zlib.crc32(data)
+    if found in (record.crc, record.other_crc) or record.crc == 0:
+        return data, True
+    flip = crc32.flipped_bit(record.crc ^ found, len(data))
+    if flip is not None:
+        mended = bytearray(data)
+        mended[flip[0]] ^= 1 << flip[1]
+        data = bytes(mended)
+    return data, False
+
+
+def _with_tensors(
+    source: ByteSource, structure: Structure, archive: Archive, root: str, record: Member
+) -> Structure:
+    damages = list(structure.damages)
+    if not record.usable:
+        return structure
+    if record.size > MAX_PICKLE_BYTES:
+        why = f"its pickle record has {record.size} bytes"
+        return replace(structure, skipped=(Skipped(what="names of tensors", why=why),))
+    try:
+        data, _ = read_pickle(source, record)
+        pickle = interpret(data)
+    except MalformedError as error:
+        place = Location(member=record.name, byte_range=(record.start, record.end))
+        damages.append(replace(error.damage, where=place, from_pickle=True))
+        return replace(structure, damages=tuple(damages))
+    return _place(source, structure, archive, root, record, pickle)
+
+
+def _place(
+    source: ByteSource,
+    structure: Structure,
+    archive: Archive,
+    root: str,
+    record: Member,
+    pickle: Pickle,
+) -> Structure:
+    members = {member.name: member for member in archive.members}
+    big_endian, damages = _byte_order(source, members.get(f"{root}byteorder"))
+    specs, notes = find_tensors(pickle)
+    tensors: list[FileTensor] = []
+    skipped = [Skipped(what="some tensor names", why=note, promised=False) for note in notes]
+    for spec in specs:
+        placed = _tensor(spec, members, root, record, big_endian)
+        if isinstance(placed, FileTensor):
+            tensors.append(placed)
+        elif isinstance(placed, Damage):
+            damages.append(placed)
+        else:
+            skipped.append(Skipped(what=f"tensor {spec.name}", why=placed))
+    tensors.sort(key=lambda tensor: (tensor.byte_ranges[:1], tensor.name))
+    remarks = ("elements are stored big-endian",) if big_endian else ()
+    return replace(
+        structure,
+        tensors=tuple(tensors),
+        damages=(*structure.damages, *damages[:_MAX_DAMAGES]),
+        skipped=tuple(skipped),
+        notes=remarks,
+    )
+
+
+def _byte_order(source: ByteSource, record: Member | None) -> tuple[bool, list[Damage]]:
+    if record is None or not record.usable:
+        return False, []
+    try:
+        text = read_member(source, record, 64)
+    except MalformedError as error:
+        return False, [replace(error.damage, from_pickle=True)]
+    if text in (b"little", b"big"):
+        return text == b"big", []
+    where = Location(member=record.name, byte_range=(record.start, record.end))
+    message = f"its byteorder record says {text[:16]!r}, neither little nor big"
+    return False, [Damage(rule="FIL107", message=message, where=where)]
+
+
+def _tensor(
+    spec: TensorSpec, members: dict[str, Member], root: str, record: Member, big_endian: bool
+) -> FileTensor | Damage | str:
+    """Return the tensor in its place, or what is wrong with it, or why it is not read."""
+    if spec.problem:
+        return spec.problem
+    problem = shape_problem(spec.shape)
+    if not problem and len(spec.shape) != len(spec.stride):
+        problem = f"{len(spec.shape)} sizes and {len(spec.stride)} strides"
+    if not problem and (spec.offset < 0 or any(step < 0 for step in spec.stride)):
+        problem = "a negative offset or stride"
+    if problem:
+        return _impossible(spec, problem, record)
+    stride = normal_stride(spec.shape, spec.stride)
+    if spec.storage is None:
+        return _inline(spec, record, stride)
+    member = members.get(f"{root}data/{spec.storage.key}")
+    if member is None:
+        if spec.storage.location == "meta" or not spec.storage.num_bytes:
+            return FileTensor(
+                name=spec.name, dtype=spec.dtype, shape=spec.shape, stride=stride,
+                byte_ranges=(), start=record.start, member=record.name,
+                unreadable="" if 0 in spec.shape else "it has no bytes",
+            )  # fmt: skip
+        return _impossible(spec, f"its storage {spec.storage.key} is not in the archive", record)
+    size = STORED_ITEMSIZE[spec.dtype]
+    needed = (spec.offset + extent(spec.shape, stride)) * size if 0 not in spec.shape else 0
+    if member.size != spec.storage.num_bytes:
+        return _impossible(
+            spec,
+            f"member {member.name} has {member.size} bytes, its storage {spec.storage.num_bytes}",
+            member,
+        )
+    if needed > member.size:
+        return _impossible(spec, f"it ends at byte {needed} of a storage of {member.size}", member)
+    compressed = member.method != STORED
+    begin = member.start if compressed else member.start + spec.offset * size
+    end = member.end if compressed else member.start + needed
+    unreadable = "its member is compressed" if compressed else ""
+    if not member.usable:
+        unreadable = "its member cannot be placed in the file"
+        begin = end = 0
+    return FileTensor(
+        name=spec.name,
+        dtype=spec.dtype,
+        shape=spec.shape,
+        stride=stride,
+        byte_ranges=((begin, end),) if needed and end > begin else (),
+        start=begin,
+        member=member.name,
+        big_endian=big_endian,
+        conjugate=spec.conjugate,
+        negative=spec.negative,
+        unreadable=unreadable if needed else "",
+    )
+
+
+def _inline(spec: TensorSpec, record: Member, stride: tuple[int, ...]) -> FileTensor | Damage:
+    if spec.inline is None:
+        return _impossible(spec, "it has neither storage nor bytes", record)
+    data, start, end = spec.inline
+    in_place = start >= 0 and record.method == STORED
+    place = (record.start + start, record.start + end) if in_place else (record.start, record.end)
+    return FileTensor(
+        name=spec.name,
+        dtype=spec.dtype,
+        shape=spec.shape,
+        stride=stride,
+        byte_ranges=(place,) if data else (),
+        start=place[0],
+        member=record.name,
+        inline=None if in_place else data,
+    )
+
+
+def _impossible(spec: TensorSpec, problem: str, member: Member) -> Damage:
+    return Damage(
+        rule="FIL107",
+        message=f"tensor {spec.name}: {problem}",
+        where=Location(member=member.name, tensor=spec.name, byte_range=(member.start, member.end)),
+        from_pickle=True,
+    )
+
+
+def member_crc(source: ByteSource, member: Member) -> int:
+    """Return the CRC-32 of a member's content.
+
+    Raises:
+        MalformedError: Its compressed stream is damaged.
+    """
+    crc = 0
+    for chunk in member_chunks(source, member):
+        crc = zlib.crc32(chunk, crc)
+    return crc

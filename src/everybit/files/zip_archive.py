@@ -1,0 +1,369 @@
+"""A ZIP archive's directory, read strictly: every record is held against the others.
+
+Loaders read the central directory and believe it. Here a member is taken only where its local header,
+its data descriptor and its central entry agree; what disagrees is told with its place. Reading never
+raises for damage unless there is no directory at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Location
+from everybit.files import zip_records as zr
+from everybit.files.damage import Damage, malformed
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
+
+_MAX_MEMBERS: Final = 2_000_000
+_MAX_DIRECTORY_BYTES: Final = 512 * 1024 * 1024
+_END_SEARCH_BYTES: Final = 65535 + zr.END.size
+_MAX_DAMAGES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member of an archive.
+
+    Attributes:
+        name: Its name.
+        method: 0 stored, 8 deflated.
+        flags: General purpose flags.
+        crc: CRC-32 by the central directory.
+        other_crc: CRC-32 by the local header or data descriptor, where that one differs.
+        size: Bytes of content.
+        compressed_size: Bytes in the file.
+        header_offset: Where its local header starts.
+        start: Where its data starts.
+        end: Where its data ends.
+        usable: Whether its place in the file is beyond doubt.
+    """
+
+    name: str
+    method: int
+    flags: int
+    crc: int
+    other_crc: int | None
+    size: int
+    compressed_size: int
+    header_offset: int
+    start: int
+    end: int
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What an archive's directory says, and what in it cannot be right."""
+
+    members: tuple[Member, ...]
+    damages: tuple[Damage, ...]
+    directory_start: int
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether any member carries a CRC; all zero means saved without."""
+        filled = [member for member in self.members if member.size]
+        return not filled or any(member.crc or member.other_crc for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    num_entries: int
+    start: int
+    size: int
+
+
+def read_archive(source: ByteSource) -> Archive:
+    """Read the directory of an archive and check every record that it leads to.
+
+    Raises:
+        MalformedError: There is no end record (FIL104 where the end is missing, FIL107 where it is
+            damaged), or the directory lies outside the file.
+    """
+    damages: list[Damage] = []
+    directory = _find_directory(source, damages)
+    data = source.read(directory.start, directory.size)
+    entries = []
+    at = 0
+    while at < len(data) and len(entries) < _MAX_MEMBERS:
+        entry = zr.parse_central(data, at)
+        if entry is None:
+            place = directory.start + at
+            damages.append(_damage("a central directory entry is damaged", (place, place + 4)))
+            at = data.find(zr.CENTRAL_MARK, at + 1)
+            if at < 0:
+                break
+            continue
+        entries.append((entry, directory.start + at))
+        at += entry.length
+    if len(entries) != directory.num_entries and not damages:
+        span = (directory.start, directory.start + directory.size)
+        damages.append(
+            _damage(
+                f"its end record counts {directory.num_entries} members and its central directory "
+                f"lists {len(entries)}",
+                span,
+            )
+        )
+    members = [_member(source, entry, place, directory, damages) for entry, place in entries]
+    members = _without_overlaps(members, damages)
+    _check_names(members, damages)
+    return Archive(
+        members=tuple(members),
+        damages=tuple(damages[:_MAX_DAMAGES]),
+        directory_start=directory.start,
+    )
+
+
+def _damage(
+    message: str, byte_range: tuple[int, int], member: str | None = None, **evidence: object
+) -> Damage:
+    where = Location(member=member, byte_range=byte_range)
+    return Damage(rule="FIL107", message=message, where=where, evidence=evidence)
+
+
+def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
+    tail_start = max(0, source.size - _END_SEARCH_BYTES)
+    tail = source.read(tail_start, source.size - tail_start)
+    at = tail.rfind(zr.END_MARK, 0, len(tail) - zr.END.size + 4)
+    if at < 0:
+        raise malformed(
+            "has no end-of-archive record: the end of the file is missing or overwritten",
+            rule="FIL104",
+            evidence={"size_bytes": source.size, "promised_by": "a ZIP archive ends with one"},
+        )
+    place = tail_start + at
+    _, disk, first_disk, here, total, size, start, comment = zr.END.unpack_from(tail, at)
+    after = place + zr.END.size + comment
+    if after != source.size:
+        damages.append(
+            _damage(
+                "bytes follow its end-of-archive record", (min(after, source.size), source.size)
+            )
+        )
+    end_of_directory = place
+    wide = _find_zip64(source, place, damages)
+    if wide is not None:
+        place64, disk64, first64, here64, total64, size64, start64 = wide
+        end_of_directory = place64
+        pairs = (
+            (disk, disk64, 0xFFFF), (first_disk, first64, 0xFFFF), (here, here64, 0xFFFF),
+            (total, total64, 0xFFFF), (size, size64, 0xFFFFFFFF), (start, start64, 0xFFFFFFFF),
+        )  # fmt: skip
+        if any(small not in (large, full) for small, large, full in pairs):
+            damages.append(_damage("its two end records disagree", (place64, place + zr.END.size)))
+            if start64 + size64 != place64 and start + size == place64:
+                here64, total64, size64, start64 = here, total, size, start
+        here, total, size, start, disk, first_disk = here64, total64, size64, start64, 0, 0
+    if disk or first_disk or here != total:
+        damages.append(
+            _damage("its end record speaks of several disks", (place, place + zr.END.size))
+        )
+    if start + size != end_of_directory:
+        damages.append(
+            _damage(
+                "its end record gives a place for the central directory where that is not",
+                (place, place + zr.END.size),
+                directory_start=start,
+                directory_size=size,
+            )
+        )
+        start, size = _search_directory(source, start, size, end_of_directory)
+    if size > _MAX_DIRECTORY_BYTES:
+        raise malformed(f"its central directory of {size} bytes is too large to be one")
+    return _Directory(total, start, size)
+
+
+def _search_directory(source: ByteSource, start: int, size: int, end: int) -> tuple[int, int]:
+    """Return where the directory really is, by its signature; the end record is damaged."""
+    for candidate in (start, end - size):
+        if 0 <= candidate < end and source.read(candidate, 4) == zr.CENTRAL_MARK:
+            return candidate, end - candidate
+    raise malformed(
+        "its central directory is not where its end record says",
+        byte_range=(end, min(source.size, end + zr.END.size)),
+        evidence={"directory_start": start, "directory_size": size},
+    )
+
+
+def _find_zip64(
+    source: ByteSource, place: int, damages: list[Damage]
+) -> tuple[int, int, int, int, int, int, int] | None:
+    locator_at = place - zr.LOCATOR64.size
+    if locator_at < 0:
+        return None
+    locator = source.read(locator_at, zr.LOCATOR64.size)
+    guess = locator_at - zr.END64.size
+    record_mark = source.read(guess, 4) if guess >= 0 else b""
+    if locator[:4] != zr.LOCATOR64_MARK:
+        if record_mark != zr.END64_MARK:
+            return None
+        damages.append(_damage("its ZIP64 locator is damaged", (locator_at, locator_at + 4)))
+        record_at = guess
+    else:
+        _, disk, record_at, num_disks = zr.LOCATOR64.unpack(locator)
+        if disk or num_disks > 1 or record_at != guess:
+            damages.append(_damage("its ZIP64 locator is damaged", (locator_at, place)))
+            record_at = guess
+    record = source.read(record_at, zr.END64.size) if record_at >= 0 else b""
+    if len(record) < zr.END64.size or record[:4] != zr.END64_MARK:
+        damages.append(_damage("its ZIP64 end record is damaged", (max(record_at, 0), locator_at)))
+        return None
+    _, length, _, _, disk, first_disk, here, total, size, start = zr.END64.unpack(record)
+    if length != zr.END64.size - 12:
+        damages.append(_damage("its ZIP64 end record is damaged", (record_at + 4, record_at + 12)))
+    return record_at, disk, first_disk, here, total, size, start
+
+
+def _member(
+    source: ByteSource,
+    entry: zr.CentralEntry,
+    place: int,
+    directory: _Directory,
+    damages: list[Damage],
+) -> Member:
+    name, offset = entry.name, entry.header_offset
+    entry_range = (place, place + zr.CENTRAL.size)
+
+    def unusable(message: str, byte_range: tuple[int, int]) -> Member:
+        damages.append(_damage(message, byte_range, name))
+        return _build(entry, start=0, end=0, usable=False)
+
+    head = source.read(offset, zr.LOCAL.size) if offset < directory.start else b""
+    if len(head) < zr.LOCAL.size:
+        return unusable(f"member {name} lies outside the file", entry_range)
+    extra_bytes = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+    local = zr.parse_local(head + source.read(offset + zr.LOCAL.size, extra_bytes))
+    if local is None:
+        return unusable(
+            f"member {name} has no local header where its entry says", (offset, offset + 4)
+        )
+    start = offset + local.length
+    end = start + entry.compressed_size
+    if end > directory.start:
+        return unusable(f"member {name} runs into the central directory", entry_range)
+    if local.raw_name != entry.raw_name:
+        message = f"member {name} has another name in its local header"
+        return unusable(message, (offset + zr.LOCAL.size, start))
+    if entry.method == zr.STORED and entry.size != entry.compressed_size:
+        return unusable(f"member {name} is stored with two different sizes", entry_range)
+    odd = [
+        label
+        for label, here, there in (
+            ("flags", local.flags, entry.flags),
+            ("method", local.method, entry.method),
+            ("version", local.version_needed, entry.version_needed),
+            ("time", local.modified, entry.modified),
+        )
+        if here != there
+    ]
+    if odd or entry.disk:
+        labels = ", ".join(odd) or "disk number"
+        damages.append(
+            _damage(
+                f"the two headers of member {name} disagree ({labels})",
+                (offset, offset + zr.LOCAL.size),
+                name,
+                central_range=list(entry_range),
+            )
+        )
+    problem = zr.padding_problem(local.extra)
+    if problem is not None:
+        at = start - len(local.extra) + problem
+        damages.append(_damage(f"the padding before member {name} is damaged", (at, at + 1), name))
+    other_crc = _second_crc(source, entry, local, end, damages)
+    return _build(entry, start=start, end=end, usable=True, other_crc=other_crc)
+
+
+def _second_crc(
+    source: ByteSource,
+    entry: zr.CentralEntry,
+    local: zr.LocalHeader,
+    end: int,
+    damages: list[Damage],
+) -> int | None:
+    """Hold the sizes after or before the data against the entry; return a CRC that differs."""
+    if (entry.flags | local.flags) & zr.FLAG_DESCRIPTOR:
+        found = zr.parse_descriptor(source.read(end, 24), entry.size)
+        if found is None or found[1] != entry.size:
+            damages.append(
+                _damage(
+                    f"the data descriptor of member {entry.name} is damaged",
+                    (end, end + 16),
+                    entry.name,
+                )
+            )
+            return None
+        crc = found[0]
+    else:
+        crc = local.crc
+        if (local.size, local.compressed_size) != (entry.size, entry.compressed_size):
+            damages.append(
+                _damage(
+                    f"the two headers of member {entry.name} disagree (sizes)",
+                    (entry.header_offset, entry.header_offset + zr.LOCAL.size),
+                    entry.name,
+                )
+            )
+    return crc if crc != entry.crc else None
+
+
+def _build(
+    entry: zr.CentralEntry, *, start: int, end: int, usable: bool, other_crc: int | None = None
+) -> Member:
+    return Member(
+        name=entry.name,
+        method=entry.method,
+        flags=entry.flags,
+        crc=entry.crc,
+        other_crc=other_crc,
+        size=entry.size,
+        compressed_size=entry.compressed_size,
+        header_offset=entry.header_offset,
+        start=start,
+        end=end,
+        usable=usable,
+    )
+
+
+def _without_overlaps(members: list[Member], damages: list[Damage]) -> list[Member]:
+    order = sorted(
+        (index for index, member in enumerate(members) if member.usable),
+        key=lambda index: members[index].header_offset,
+    )
+    result = list(members)
+    reach, owner = 0, ""
+    for index in order:
+        member = members[index]
+        if member.header_offset < reach:
+            damages.append(
+                _damage(
+                    f"members {owner} and {member.name} overlap",
+                    (member.header_offset, min(reach, member.end)),
+                    member.name,
+                )
+            )
+            result[index] = replace(member, usable=False)
+        if member.end > reach:
+            reach, owner = member.end, member.name
+    return result
+
+
+def _check_names(members: list[Member], damages: list[Damage]) -> None:
+    seen: dict[str, str] = {}
+    for member in members:
+        # PyTorch looks names up without regard to case.
+        key = member.name.casefold()
+        if key in seen:
+            damages.append(
+                _damage(
+                    f"two members are called {member.name}",
+                    (member.header_offset, member.end or member.header_offset + 4),
+                    member.name,
+                    first=seen[key],
+                )
+            )
+        seen.setdefault(key, member.name)
