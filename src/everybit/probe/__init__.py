@@ -1,1 +1,1 @@
-"""Probes measure: the memory of tensors, their digests, random number streams. They change nothing."""
+"""Probes measure: the memory of tensors, their digests, random number streams."""

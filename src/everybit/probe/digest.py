@@ -49,7 +49,7 @@ def grid_of(tensor: torch.Tensor) -> Digest:
 
 
 def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield `(dotted path, leaf)` of nested sequences, mappings and objects with a mapping inside."""
+    """Yield `(dotted path, leaf)` of nested sequences and mappings."""
     if depth > _MAX_DEPTH or isinstance(value, (str, bytes, torch.Tensor)):
         yield path, value
     elif isinstance(value, Mapping):

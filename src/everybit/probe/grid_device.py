@@ -1,7 +1,7 @@
-"""Grid sums and digests in plain tensor operations: the same bits on every device, and no host sync.
+"""Grid sums and digests in plain tensor operations: the same bits everywhere, no host sync.
 
-Integer arithmetic on `int64` wraps modulo 2^64, which is what the definition asks for. All functions return tensors
-on the device of their input.
+Integer arithmetic on `int64` wraps modulo 2^64, which is what the definition asks for. All
+functions return tensors on the device of their input.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def mix(words: torch.Tensor) -> torch.Tensor:
 def as_words(flat: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a one-dimensional tensor as int64 rows of 256, padded with zeros.
 
-    Shape `(num_rows, 256)`. No copy where the size is a whole number of rows and the memory is aligned.
+    Shape `(num_rows, 256)`. No copy where the size is a whole number of rows and the memory is
+    aligned.
     """
     raw = flat.view(torch.uint8)
     padding = -raw.numel() % ROW_BYTES

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from everybit.core.dtype import ITEMSIZE
 
@@ -48,7 +49,7 @@ Identity = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
 
 
 def identity(tensor: torch.Tensor) -> Identity:
-    """Return what stays the same while a tensor keeps its memory: address, shape, strides, dtype."""
+    """Return what stays while a tensor keeps its memory: address, shape, strides, dtype."""
     return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
 
 
@@ -78,8 +79,8 @@ def is_dense(tensor: torch.Tensor) -> bool:
 class TensorMemory:
     """The bytes of one tensor in memory order (row-major copies where it is not dense).
 
-    Memory order is the order of addresses: for a contiguous tensor the canonical, row-major order; for
-    `channels_last` another. `element` maps back to row-major.
+    Memory order is the order of addresses: for a contiguous tensor the canonical, row-major
+    order; for `channels_last` another. `element` maps back to row-major.
 
     Attributes:
         tensor: The tensor, detached; shares its memory.
@@ -116,7 +117,7 @@ class TensorMemory:
             return tensor.as_strided((tensor.numel(),), (1,))
 
     def bytes_(self) -> Bytes:
-        """Return the bytes in memory order: the memory itself on the CPU where dense, else a copy."""
+        """Return the bytes in memory order: the memory itself, or a copy."""
         if self.dense and self.tensor.device.type == "cpu":
             return _array_at(self.tensor.data_ptr(), self.num_bytes)
         flat = self.flat().cpu()
@@ -128,7 +129,8 @@ class TensorMemory:
         tensor = self.tensor
         if tensor.is_contiguous() or not self.dense:
             return index
-        order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), -tensor.shape[d]))
+        strides = [int(stride) for stride in tensor.stride()]
+        order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], -tensor.shape[d]))
         place = dict.fromkeys(order, 0)
         for d in reversed(order):
             index, place[d] = divmod(index, tensor.shape[d])
@@ -154,12 +156,12 @@ class TensorMemory:
         if not self.dense:
             raise ValueError("cannot write into a strided view with gaps on an accelerator")
         piece = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(self.tensor.device)
-        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(self.tensor):
+        with torch.no_grad(), _unsafe_preserve_version_counter(self.tensor):
             raw = self.flat().view(torch.uint8)
             raw[offset : offset + len(data)] = piece
 
     def _storage_element(self, flat: int) -> int:
-        at = self.tensor.storage_offset()
+        at = int(self.tensor.storage_offset())
         for size, stride in zip(
             reversed(self.tensor.shape), reversed(self.tensor.stride()), strict=True
         ):

@@ -1,4 +1,4 @@
-"""Digests of the random number streams: Python, NumPy, torch, and each accelerator. Nothing is drawn."""
+"""Digests of the random streams of Python, NumPy, torch and accelerators; nothing is drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import xxhash
 def rng_words() -> dict[str, int]:
     """Return one word a stream: the state of each global generator in use.
 
-    `numpy` appears once NumPy's legacy global generator exists, devices once they are initialised; no sync on CPU.
+    `numpy` appears once NumPy's legacy global generator exists, devices once they are
+    initialised; no sync on CPU.
     """
     words = {"python": _python_word(), "torch": _tensor_word(torch.get_rng_state())}
     numpy_random = sys.modules.get("numpy.random")
@@ -20,7 +21,7 @@ def rng_words() -> dict[str, int]:
         name, keys, position, has_gauss, cached = numpy_random.get_state()
         head = f"{name}:{position}:{has_gauss}:{cached!r}".encode()
         words["numpy"] = xxhash.xxh3_64_intdigest(head + keys.tobytes())
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         for index in range(torch.cuda.device_count()):
             words[f"cuda:{index}"] = _tensor_word(torch.cuda.get_rng_state(index))
     return words

@@ -1,7 +1,7 @@
-"""Grid sums of many CPU tensors at once, in one vector, and their digests in a few array operations.
+"""Grid sums of many CPU tensors in one vector, and their digests in a few operations.
 
-For each tensor the vector holds its row sums, then its used column sums. Blocks (256 KiB) are summed while they are in
-the cache; the same visit can feed an XXH3 hasher.
+For each tensor the vector holds its row sums, then its used column sums. Blocks (256 KiB) are
+summed while they are in the cache; the same visit can feed an XXH3 hasher.
 """
 
 from __future__ import annotations

@@ -1,0 +1,74 @@
+"""Damage at rest: what a carried tensor holds against what its last legitimate writer left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from everybit.core.change import Change
+
+
+class Role(StrEnum):
+    """What a carried tensor is to the training loop."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    STATE = "optimizer state"
+
+
+class LocatedBy(StrEnum):
+    """What told the damaged elements."""
+
+    VERBATIM = "verbatim"
+    GRID = "grid"
+    SHADOW = "shadow"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """One tensor whose bytes changed with no known writer.
+
+    Attributes:
+        role: Parameter, buffer or optimizer state.
+        parameter: state_dict key of the parameter or buffer.
+        module: Name of the root module where there are several, else None.
+        optimizer: Name of the optimizer, for optimizer state.
+        tensor: Name of the state tensor (`exp_avg`), for optimizer state.
+        dtype: Canonical dtype name.
+        shape: Shape.
+        device: `cpu`, `cuda:0`.
+        elements: Flat row-major indices of all damaged elements; empty where only rows are known.
+        element_ranges: Ranges that hold the damage, where the elements themselves are not known.
+        changes: The first damaged elements with values and bits.
+        num_bits: Flipped bits in all; 0 where the elements are not known.
+        located_by: What told the place.
+        confirmed: An independent fingerprint agrees with the bytes as they were.
+        healed: The right bytes are back.
+    """
+
+    role: Role
+    parameter: str
+    module: str | None = None
+    optimizer: str | None = None
+    tensor: str | None = None
+    dtype: str
+    shape: tuple[int, ...]
+    device: str
+    elements: tuple[int, ...] = ()
+    element_ranges: tuple[tuple[int, int], ...] = ()
+    changes: tuple[Change, ...] = ()
+    num_bits: int = 0
+    located_by: LocatedBy
+    confirmed: bool
+    healed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name people read: `exp_avg of layer.weight (AdamW)`, `layer.weight`."""
+        text = self.parameter
+        if self.tensor is not None:
+            text = f"{self.tensor} of {text} ({self.optimizer})"
+        return f"{text} in {self.module}" if self.module else text

@@ -1,0 +1,103 @@
+"""MEM601 and MEM602: a carried tensor holds other bytes than its last writer left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everybit.core.change import evidence_of
+from everybit.core.damage import Damage, LocatedBy, Role
+from everybit.core.finding import Certainty, Finding, Location, place_elements
+from everybit.core.link import Link
+from everybit.core.rule import rule
+
+if TYPE_CHECKING:
+    from everybit.core.change import Change
+
+
+def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Finding:
+    """Turn damage into its finding.
+
+    Args:
+        damage: What changed.
+        step: Updates finished or skipped before the damaged bits are next used.
+        rank: Rank of the process.
+        tainted: The damaged bits may have been used in this step already.
+    """
+    found = rule("MEM602" if damage.role is Role.STATE else "MEM601")
+    evidence: dict[str, Any] = {
+        "role": str(damage.role),
+        "dtype": damage.dtype,
+        "shape": list(damage.shape),
+        "located_by": str(damage.located_by),
+        "confirmed": damage.confirmed,
+        "healed": damage.healed,
+        "tainted": tainted,
+    }
+    if damage.elements:
+        evidence |= evidence_of(damage.changes)
+        evidence |= {"num_elements": len(damage.elements), "num_bits": damage.num_bits}
+    place = (
+        place_elements(damage.elements)
+        if damage.elements
+        else {"element_ranges": damage.element_ranges}
+    )
+    where = Location(
+        step=step,
+        link=Link.STATE,
+        rank=rank,
+        module=damage.module,
+        parameter=damage.parameter,
+        optimizer=damage.optimizer,
+        tensor=damage.tensor,
+        device=damage.device,
+        **place,
+    )
+    return found.finding(
+        _message(damage, step=step, tainted=tainted),
+        where=where,
+        evidence=evidence,
+        remedy=_remedy(damage, tainted=tainted),
+        certainty=Certainty.PROOF,
+    )
+
+
+def _message(damage: Damage, *, step: int, tainted: bool) -> str:
+    parts = [f"{damage.name} changed at rest before step {step}: {_extent(damage)}"]
+    if damage.healed:
+        parts.append("the right bits are back")
+    if tainted:
+        parts.append("the step that was running may have used the damaged bits")
+    return "; ".join(parts)
+
+
+def _extent(damage: Damage) -> str:
+    if damage.located_by is LocatedBy.ROWS:
+        spans = ", ".join(f"{a} to {b - 1}" for a, b in damage.element_ranges[:4])
+        more = " and more" if len(damage.element_ranges) > 4 else ""
+        return f"damage within elements {spans}{more}"
+    if len(damage.elements) == 1:
+        return _one(damage.changes[0])
+    spread = f"{damage.elements[0]} to {damage.elements[-1]}"
+    return f"{len(damage.elements)} elements, {damage.num_bits} bits (elements {spread})"
+
+
+def _one(change: Change) -> str:
+    bits = ", ".join(map(str, change.bits))
+    word = "bit" if len(change.bits) == 1 else "bits"
+    values = f"{_short(change.before)} -> {_short(change.after)}"
+    return f"element {change.element}, {word} {bits}: {values}"
+
+
+def _short(value: complex) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, complex)) else str(value)
+
+
+def _remedy(damage: Damage, *, tainted: bool) -> str:
+    if damage.healed and not tainted:
+        return "Nothing is lost; if it happens again on this machine, test its memory."
+    if damage.healed:
+        return (
+            "The bits are back, but this step may have computed with the damaged ones: "
+            "go back to a checkpoint from before it if every bit counts."
+        )
+    return ""

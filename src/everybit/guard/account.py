@@ -1,0 +1,62 @@
+"""What a Guard checked and what it did not, told at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everybit.core.verdict import Checked, Coverage, Skipped
+
+if TYPE_CHECKING:
+    from everybit.core.config import Config
+    from everybit.guard.record import RecordCheck
+    from everybit.guard.state import CarriedState
+
+
+def coverage_of(
+    state: CarriedState,
+    record: RecordCheck,
+    *,
+    num_steps: int,
+    num_calls: int,
+    config: Config,
+    fault: str,
+) -> Coverage:
+    """Return the coverage of a run.
+
+    Args:
+        state: The carried state and its counters.
+        record: The record and its counters.
+        num_steps: Steps on record.
+        num_calls: Calls of a root module.
+        config: Settings of the Guard.
+        fault: The Guard's own error, "" where there was none.
+    """
+    checked = (
+        Checked(what="steps recorded", count=num_steps),
+        Checked(what="tests of a tensor at rest", count=state.num_tested),
+        Checked(what="tensors under marks", count=state.num_tensors),
+        Checked(what="digests recorded", count=record.num_digests),
+        Checked(what="legitimate writes outside an update", count=state.num_rebaselined),
+    )
+    skipped = []
+    if fault:
+        skipped.append(
+            Skipped(what="checks", why=f"a fault of everybit's own ended them ({fault})")
+        )
+    if not num_steps:
+        why = "no optimizer stepped while the guard was active"
+        skipped.append(Skipped(what="training steps", why=why))
+    elif not num_calls:
+        why = "no call of a root module was seen: weights were tested at updates only"
+        skipped.append(Skipped(what="weights before forward", why=why))
+    skipped += [
+        Skipped(what=f"{label} at rest", why=why) for label, why in sorted(state.skipped.items())
+    ]
+    skipped += [
+        Skipped(what=f"digest of {what}", why=why, promised=False)
+        for what, why in sorted(record.unrecorded.items())
+    ]
+    if config.every > 1:
+        why = f"every={config.every}: only every {config.every}th step is checked and recorded"
+        skipped.append(Skipped(what="steps between", why=why, promised=False))
+    return Coverage(checked=checked, skipped=tuple(skipped))

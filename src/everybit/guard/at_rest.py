@@ -1,0 +1,68 @@
+"""The check on carried links: weights and optimizer state are what the last update left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everybit.core.boundary import Boundary
+from everybit.core.damage import Damage, Role
+
+if TYPE_CHECKING:
+    from everybit.guard.moment import Moment
+    from everybit.guard.state import CarriedState
+
+_FIRST_USE_IN_FORWARD = {Role.PARAMETER, Role.BUFFER}
+_FIRST_USE_IN_UPDATE = {Role.PARAMETER, Role.STATE}
+
+
+class AtRestCheck:
+    """Test carried state before its first use, and mark it after each update.
+
+    Parameters and buffers are tested when a root module is called, an optimizer's parameters and
+    state when its step begins. Buffers are marked after each call, since batch norm writes them
+    in it.
+
+    Args:
+        state: The carried state, shared with the record.
+        heal: Put the right bits back.
+        patient: What an accelerator finds at the start of forward may be read at the update.
+    """
+
+    def __init__(self, state: CarriedState, *, heal: bool, patient: bool) -> None:
+        self.state = state
+        self.num_tests = 0
+        self._heal = heal
+        self._patient = patient
+
+    def __call__(self, boundary: Boundary, moment: Moment) -> list[tuple[Damage, bool]]:
+        """Return damage found at this boundary, and whether it may have been used already."""
+        if boundary is Boundary.FORWARD_START and not moment.updating:
+            return self._test_forward()
+        if boundary is Boundary.FORWARD_END and not moment.updating:
+            self.state.mark_buffers()
+        elif boundary is Boundary.STEP_START:
+            return self._test_update(moment)
+        elif boundary is Boundary.STEP_END and moment.optimizer is not None:
+            self.state.mark_updated(moment.optimizer)
+        return []
+
+    def test_everything(self) -> list[tuple[Damage, bool]]:
+        """Test all carried state, before it is saved or the run ends."""
+        self.num_tests += 1
+        found = self.state.test(None, roles=set(Role), heal=self._heal)
+        return [(damage, False) for damage, _ in found]
+
+    def _test_forward(self) -> list[tuple[Damage, bool]]:
+        self.num_tests += 1
+        found = self.state.test(
+            None, roles=_FIRST_USE_IN_FORWARD, heal=self._heal, defer=self._patient
+        )
+        # A deferred answer means that the forward pass went on with the damaged bits.
+        return [(damage, late) for damage, late in found]
+
+    def _test_update(self, moment: Moment) -> list[tuple[Damage, bool]]:
+        self.num_tests += 1
+        name = self.state.name_of(moment.optimizer)
+        groups = [] if name is None else [name]
+        found = self.state.test(groups, roles=_FIRST_USE_IN_UPDATE, heal=self._heal)
+        return [(damage, late or damage.role is not Role.STATE) for damage, late in found]

@@ -1,0 +1,124 @@
+"""Marks of tensors on an accelerator: grid sums kept and compared there, read once a test.
+
+The quick check compares row sums. A change that leaves every row's sum as it was (words exchanged
+within a row) is not seen by it; such damage has not been reported from hardware, and the recorded
+digest, which mixes columns too, shows it when two runs are compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from everybit.core.grid import GridSums
+from everybit.probe.grid_device import DeviceSums, as_words, device_digest, row_sums
+from everybit.probe.memory import Identity, TensorMemory, identity, version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from everybit.guard.tracked import Tracked
+
+    Bytes = NDArray[np.uint8]
+
+
+class DeviceMarks:
+    """Marks of a fixed list of tensors on accelerators; the twin of `Marks`.
+
+    Args:
+        tracked: The tensors. Each must have readable bytes.
+        shadow: Keep copies on the device.
+    """
+
+    def __init__(self, tracked: Sequence[Tracked], *, shadow: bool = False) -> None:
+        self.tracked = list(tracked)
+        self.memories = [TensorMemory.of(item.tensor) for item in self.tracked]
+        self._identities: list[Identity] = [identity(item.tensor) for item in self.tracked]
+        self._versions = [0] * len(self.tracked)
+        self._sums: list[DeviceSums | None] = [None] * len(self.tracked)
+        self._shadow = shadow
+        self._shadows: list[torch.Tensor | None] = [None] * len(self.tracked)
+
+    def __len__(self) -> int:
+        return len(self.tracked)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes under marks."""
+        return sum(memory.num_bytes for memory in self.memories)
+
+    def fits(self, tracked: Sequence[Tracked]) -> bool:
+        """Whether the same tensors, in the same memory, can be marked again in place."""
+        return len(tracked) == len(self.tracked) and all(
+            new.tensor is old.tensor and new.key == old.key and identity(new.tensor) == known
+            for new, old, known in zip(tracked, self.tracked, self._identities, strict=True)
+        )
+
+    def take(self) -> None:
+        """Mark every tensor as it is now; launches only, no sync."""
+        for index in range(len(self.tracked)):
+            self.take_one(index)
+
+    @torch.no_grad()
+    def take_one(self, index: int) -> None:
+        """Mark one tensor as it is now; launches only, no sync."""
+        memory = self.memories[index]
+        self._versions[index] = version(memory.tensor)
+        self._sums[index] = DeviceSums.of(memory)
+        if self._shadow:
+            self._shadows[index] = memory.flat().view(torch.uint8).clone()
+
+    def same_memory(self, index: int) -> bool:
+        """Whether the tensor still lies where it was marked."""
+        return identity(self.tracked[index].tensor) == self._identities[index]
+
+    def version_moved(self, index: int) -> bool:
+        """Whether a write through torch was counted since the mark."""
+        return version(self.tracked[index].tensor) != self._versions[index]
+
+    @torch.no_grad()
+    def compare(self, indices: Sequence[int]) -> torch.Tensor:
+        """Return a bool tensor on the device: whether each tensor's row sums changed; no sync."""
+        flags = []
+        for index in indices:
+            marked = self._sums[index]
+            assert marked is not None
+            rows = row_sums(as_words(self.memories[index].flat()))
+            flags.append((rows != marked.rows).any())
+        return torch.stack(flags)
+
+    @torch.no_grad()
+    def words(self) -> torch.Tensor:
+        """Return the recorded digest of every tensor as marked (int64 on the device)."""
+        words = []
+        for index, item in enumerate(self.tracked):
+            marked = self._sums[index]
+            assert marked is not None
+            tensor = item.tensor
+            if tensor.is_contiguous():
+                words.append(marked.digest(self.memories[index].dtype, tuple(tensor.shape)))
+            else:
+                words.append(device_digest(tensor))
+        return torch.stack(words)
+
+    def sums(self, index: int) -> GridSums:
+        """Return the marked grid sums of a tensor (a sync)."""
+        marked = self._sums[index]
+        assert marked is not None
+        return marked.to_host()
+
+    def right_bytes(self, index: int) -> Bytes | None:
+        """Return the marked bytes where an undamaged shadow copy is kept, else None (a sync)."""
+        shadow = self._shadows[index]
+        if shadow is None:
+            return None
+        data: Bytes = shadow.cpu().numpy()
+        return data if self.agrees(index, data) else None
+
+    def agrees(self, index: int, data: Bytes) -> bool:
+        """Whether `data` has the marked sums, rows and columns."""
+        return GridSums.of(data.data).equals(self.sums(index))

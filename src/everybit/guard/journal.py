@@ -1,0 +1,116 @@
+"""The Guard's side of the run record: steps with their cost, findings, and what was covered."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from everybit.core.observation import Observation, StepRecord
+from everybit.core.verdict import Coverage, Skipped
+
+if TYPE_CHECKING:
+    from everybit.core.finding import Finding
+    from everybit.core.observation import TensorTable
+    from everybit.ledger import EndReason, RunWriter
+
+#: Findings kept in one run; more are counted.
+MAX_FINDINGS = 1000
+
+
+class Journal:
+    """Write a run's steps and findings, and account for what was checked and what it cost.
+
+    Args:
+        writer: The open ledger.
+    """
+
+    def __init__(self, writer: RunWriter) -> None:
+        self.findings: list[Finding] = []
+        self.num_findings = 0
+        self.num_steps = 0
+        self.spent_s = 0.0
+        self.stopped = False
+        self._writer = writer
+        self._began = time.perf_counter()
+        self._last_end = math.nan
+        self._spent_before = 0.0
+        self._tainted: set[int] = set()
+
+    def initial(self, step: int, tables: tuple[TensorTable, ...]) -> None:
+        """Record the digests of the state that the run starts from."""
+        if tables:
+            self._writer.tables(step, tables)
+
+    def step(
+        self,
+        step: int,
+        *,
+        optimizer: str,
+        skipped: bool,
+        losses: tuple[float, ...],
+        tables: tuple[TensorTable, ...],
+    ) -> None:
+        """Record one finished or skipped update."""
+        now = time.perf_counter()
+        record = StepRecord(
+            step=step,
+            time_s=time.time(),
+            duration_s=now - self._last_end,
+            guard_s=self.spent_s - self._spent_before,
+            optimizer=optimizer,
+            skipped=skipped,
+            tainted=step in self._tainted,
+            losses=losses,
+            tables=tables,
+        )
+        self._last_end = now
+        self._spent_before = self.spent_s
+        self._tainted.discard(step)
+        self.num_steps += 1
+        self._writer.step(record)
+
+    def finding(self, finding: Finding, *, tainted: bool) -> None:
+        """Record a finding."""
+        self.num_findings += 1
+        if tainted and finding.where.step is not None:
+            self._tainted.add(finding.where.step)
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+            self._writer.finding(finding)
+
+    def observe(self, kind: str, step: int, **data: Any) -> None:
+        """Record anything else worth keeping."""
+        self._writer.observe(Observation(kind=kind, step=step, data=data))
+
+    def close(
+        self,
+        reason: EndReason,
+        code: int,
+        detail: str,
+        *,
+        coverage: Coverage,
+        stats: dict[str, Any],
+    ) -> tuple[Coverage, dict[str, Any]]:
+        """Record coverage, cost and the end; returns the first two."""
+        if self.num_findings > len(self.findings):
+            more = self.num_findings - len(self.findings)
+            why = f"{more} more than are kept"
+            coverage += Coverage(skipped=(Skipped(what="findings", why=why, promised=False),))
+        if self._writer.failed is not None:
+            why = f"recording stopped: {self._writer.failed.strerror or self._writer.failed}"
+            coverage += Coverage(skipped=(Skipped(what="run record", why=why),))
+        seconds = time.perf_counter() - self._began
+        numbers = {
+            "steps": self.num_steps,
+            "seconds": round(seconds, 3),
+            "guard_seconds": round(self.spent_s, 3),
+            "overhead": round(self.spent_s / max(seconds - self.spent_s, 1e-9), 4),
+            "findings": self.num_findings,
+            "stopped": self.stopped,
+            **stats,
+        }
+        self._writer.coverage(coverage, numbers)
+        self._writer.end(reason, code, detail)
+        self._writer.close()
+        return coverage, numbers

@@ -1,0 +1,162 @@
+"""From "these bytes changed" to elements, bits and the right bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from everybit.core.change import MAX_LISTED, as_ranges, changes_between
+from everybit.core.damage import Damage, LocatedBy
+from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES, GridSums
+from everybit.core.grid_locate import locate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everybit.core.grid_locate import BlockDamage
+    from everybit.guard.tracked import Tracked
+    from everybit.probe.memory import TensorMemory
+
+    Bytes = NDArray[np.uint8]
+
+
+class Marked(Protocol):
+    """What the search needs of marks, whatever the device."""
+
+    tracked: list[Tracked]
+    memories: list[TensorMemory]
+
+    def sums(self, index: int) -> GridSums: ...  # noqa: D102
+    def right_bytes(self, index: int) -> Bytes | None: ...  # noqa: D102
+    def agrees(self, index: int, data: Bytes) -> bool: ...  # noqa: D102
+
+
+def find_damage(marks: Marked, index: int, *, heal: bool) -> Damage:
+    """Locate the damage of one tensor, and put the right bytes back where asked and proven.
+
+    Bytes are only put back when the healed tensor has the marked fingerprint.
+
+    Args:
+        marks: Marks that the tensor's bytes differ from.
+        index: Which tensor.
+        heal: Put the right bytes back.
+    """
+    memory = marks.memories[index]
+    found = memory.bytes_().copy()
+    located_by = LocatedBy.SHADOW
+    right = marks.right_bytes(index)
+    blocks: list[BlockDamage] = []
+    if right is None:
+        located_by = LocatedBy.GRID
+        blocks = locate(marks.sums(index), GridSums.of(found.data))
+        right = _solve(found, blocks)
+    elif len(found) <= ROW_BYTES:
+        located_by = LocatedBy.VERBATIM
+    confirmed = right is not None and marks.agrees(index, right)
+    if right is None or not confirmed:
+        return _by_rows(marks, index, blocks, len(found))
+    return _by_elements(marks.tracked[index], memory, right, found, located_by, heal=heal)
+
+
+def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:
+    """Return the healed copy that the sums imply, or None where they do not determine it."""
+    if not blocks:
+        return None
+    padded = np.zeros(-(-len(found) // WORD_BYTES) * WORD_BYTES, np.uint8)
+    padded[: len(found)] = found
+    words = padded.view("<u8")
+    for block in blocks:
+        if block.words is None:
+            return None
+        for damage in block.words:
+            if damage.word >= len(words):
+                return None
+            words[damage.word] -= np.uint64(damage.delta)
+    return padded[: len(found)]
+
+
+def _by_elements(
+    item: Tracked,
+    memory: TensorMemory,
+    right: Bytes,
+    found: Bytes,
+    located_by: LocatedBy,
+    *,
+    heal: bool,
+) -> Damage:
+    size = item.tensor.element_size()
+    at = np.flatnonzero(right != found)
+    num_bits = int(np.unpackbits(right[at] ^ found[at]).sum())
+    places = np.unique(at // size)
+    first = places[:MAX_LISTED].tolist()
+    if heal:
+        for start, end in as_ranges(places.tolist()):
+            memory.write(start * size, right[start * size : end * size].tobytes())
+    changes = [
+        change
+        for place in first
+        for change in changes_between(
+            memory.dtype,
+            right[place * size : (place + 1) * size].tobytes(),
+            found[place * size : (place + 1) * size].tobytes(),
+            memory.element(place),
+        )
+    ]
+    elements = sorted(memory.element(place) for place in places.tolist())
+    return Damage(
+        **_name(item),
+        dtype=memory.dtype,
+        elements=tuple(elements),
+        changes=tuple(sorted(changes, key=lambda change: change.element)),
+        num_bits=num_bits,
+        located_by=located_by,
+        confirmed=True,
+        healed=heal,
+    )
+
+
+def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes: int) -> Damage:
+    item, memory = marks.tracked[index], marks.memories[index]
+    size = item.tensor.element_size()
+    spans: list[tuple[int, int]] = []
+    for block in blocks:
+        rows = block.rows or range(block.block * BLOCK_ROWS, (block.block + 1) * BLOCK_ROWS)
+        for row in rows:
+            start, end = row * ROW_BYTES, min((row + 1) * ROW_BYTES, num_bytes)
+            if start < end:
+                spans.append((start // size, -(-end // size)))
+    # Rows are runs of memory: without a row-major layout they are no ranges of elements.
+    if not spans or (memory.dense and not item.tensor.is_contiguous()):
+        spans = [(0, item.tensor.numel())]
+    return Damage(
+        **_name(item),
+        dtype=memory.dtype,
+        element_ranges=_merged(spans),
+        located_by=LocatedBy.ROWS,
+        confirmed=False,
+    )
+
+
+def _name(item: Tracked) -> dict[str, Any]:
+    return {
+        "role": item.role,
+        "parameter": item.parameter,
+        "module": item.module,
+        "optimizer": item.optimizer,
+        "tensor": item.state,
+        "shape": tuple(item.tensor.shape),
+        "device": str(item.tensor.device),
+    }
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return tuple(merged)

@@ -1,0 +1,160 @@
+"""Marks: what carried tensors looked like when their last legitimate writer left them.
+
+On the CPU a mark is the bytes themselves for a tensor of at most one grid row (2 KiB); for a
+larger one its XXH3-64, which sees every change wherever it lies, and its grid sums, which tell
+the place and the right bits. Shadow copies add the bytes of the large ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+
+from everybit.core.grid import ROW_BYTES, GridSums
+from everybit.probe.memory import Identity, TensorMemory, identity, version
+from everybit.probe.sums import sum_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everybit.core.grid import Words
+    from everybit.guard.tracked import Tracked
+
+    Bytes = NDArray[np.uint8]
+
+
+class Marks:
+    """Marks of a fixed list of CPU tensors, refreshed after each legitimate write.
+
+    Args:
+        tracked: The tensors. Each must have readable bytes.
+        shadow: Keep copies of the large ones too.
+    """
+
+    def __init__(self, tracked: Sequence[Tracked], *, shadow: bool = False) -> None:
+        self.tracked = list(tracked)
+        count = len(self.tracked)
+        self.memories = [TensorMemory.of(item.tensor) for item in self.tracked]
+        self._identities: list[Identity] = [identity(item.tensor) for item in self.tracked]
+        self._versions = [0] * count
+        self._sizes = [memory.num_bytes for memory in self.memories]
+        self._pointers = [item.tensor.data_ptr() for item in self.tracked]
+        self._views: list[Bytes | None] = [None] * count
+        self._verbatim: list[bytes | None] = [None] * count
+        self._hashes = [0] * count
+        self._layout = sum_layout(
+            [(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in self.memories]
+        )
+        self._vector = self._layout.new_vector()
+        self._shadows: list[Bytes | None] = [None] * count
+        self._shadow = shadow
+        for index, memory in enumerate(self.memories):
+            if memory.dense and self._sizes[index] > ROW_BYTES:
+                self._views[index] = memory.bytes_()
+
+    def __len__(self) -> int:
+        return len(self.tracked)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes under marks."""
+        return sum(self._sizes)
+
+    def fits(self, tracked: Sequence[Tracked]) -> bool:
+        """Whether the same tensors, in the same memory, can be marked again in place."""
+        return len(tracked) == len(self.tracked) and all(
+            new.tensor is old.tensor and new.key == old.key and identity(new.tensor) == known
+            for new, old, known in zip(tracked, self.tracked, self._identities, strict=True)
+        )
+
+    def take(self) -> None:
+        """Mark every tensor as it is now."""
+        for index in range(len(self.tracked)):
+            self.take_one(index)
+
+    def take_one(self, index: int) -> None:
+        """Mark one tensor as it is now."""
+        tensor = self.tracked[index].tensor
+        self._versions[index] = version(tensor)
+        num_bytes = self._sizes[index]
+        view = self._views[index]
+        if num_bytes <= ROW_BYTES:
+            raw = self._read_small(index)
+            self._verbatim[index] = raw
+            self._layout.fill(self._vector, index, np.frombuffer(raw, np.uint8))
+            return
+        if view is None:
+            view = self.memories[index].bytes_()
+        hasher = xxhash.xxh3_64()
+        self._layout.fill(self._vector, index, view, hasher)
+        self._hashes[index] = hasher.intdigest()
+        if self._shadow:
+            shadow = self._shadows[index]
+            if shadow is None:
+                shadow = self._shadows[index] = np.empty(num_bytes, np.uint8)
+            np.copyto(shadow, view)
+
+    def same_memory(self, index: int) -> bool:
+        """Whether the tensor still lies where it was marked."""
+        tensor = self.tracked[index].tensor
+        return identity(tensor) == self._identities[index]
+
+    def version_moved(self, index: int) -> bool:
+        """Whether a write through torch was counted since the mark."""
+        return version(self.tracked[index].tensor) != self._versions[index]
+
+    def differs(self, index: int) -> bool:
+        """Whether the bytes are not the marked ones. Call only where `same_memory` holds."""
+        if self._sizes[index] <= ROW_BYTES:
+            return self._read_small(index) != self._verbatim[index]
+        view = self._views[index]
+        if view is None:
+            view = self.memories[index].bytes_()
+        return xxhash.xxh3_64_intdigest(view.data) != self._hashes[index]
+
+    def compare(self, indices: Sequence[int]) -> list[bool]:
+        """Return whether each tensor's bytes differ from its mark."""
+        return [self.differs(index) for index in indices]
+
+    def words(self) -> Words:
+        """Return the recorded digest of every tensor as marked (canonical, row-major bytes)."""
+        words = self._layout.digests(self._vector)
+        for index, item in enumerate(self.tracked):
+            if not item.tensor.is_contiguous():
+                words[index] = _canonical_word(item)
+        return words
+
+    def sums(self, index: int) -> GridSums:
+        """Return the marked grid sums of a tensor, over its bytes in memory order."""
+        return self._layout.sums(self._vector, index)
+
+    def right_bytes(self, index: int) -> Bytes | None:
+        """Return the marked bytes where a whole, undamaged copy is kept, else None."""
+        verbatim = self._verbatim[index]
+        if verbatim is not None:
+            return np.frombuffer(verbatim, np.uint8)
+        shadow = self._shadows[index]
+        return shadow if shadow is not None and self.agrees(index, shadow) else None
+
+    def agrees(self, index: int, data: Bytes) -> bool:
+        """Whether `data` has the marked fingerprint."""
+        verbatim = self._verbatim[index]
+        if verbatim is not None:
+            return data.tobytes() == verbatim
+        return xxhash.xxh3_64_intdigest(data.data) == self._hashes[index]
+
+    def _read_small(self, index: int) -> bytes:
+        if self.memories[index].dense:
+            return ctypes.string_at(self._pointers[index], self._sizes[index])
+        return self.memories[index].bytes_().tobytes()
+
+
+def _canonical_word(item: Tracked) -> int:
+    from everybit.probe.digest import grid_words
+
+    return int(grid_words([item.tensor.detach()])[0])

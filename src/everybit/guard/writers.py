@@ -1,0 +1,141 @@
+"""Legitimate writers that no version counter shows: `.data` and collectives, watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from everybit.probe.memory import version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: Aliases remembered for each tensor; older ones are forgotten.
+_MAX_ALIASES = 4
+
+_COLLECTIVES = (
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "irecv",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+)
+
+
+class Writers:
+    """Know which tracked tensors may have been written through a side door.
+
+    `.data` returns an alias with a version counter of its own. Taking it marks the tensor once;
+    the alias is kept, so that a write through it (or a view of it) long after shows in the
+    alias's counter.
+    """
+
+    def __init__(self) -> None:
+        self._watched: set[int] = set()
+        self._marked: set[int] = set()
+        self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    def watch(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Set the tensors to watch; forgets marks and aliases of all others."""
+        self._watched = {id(tensor) for tensor in tensors}
+        self._marked &= self._watched
+        self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._watched}
+
+    def mark(self, tensor: torch.Tensor) -> None:
+        """Note that `tensor` was handed to a writer."""
+        if id(tensor) in self._watched:
+            self._marked.add(id(tensor))
+
+    def take(self, tensor: torch.Tensor) -> bool:
+        """Whether a side door was used on `tensor` since the last `take`; clears the mark."""
+        key = id(tensor)
+        moved = key in self._marked
+        self._marked.discard(key)
+        aliases = self._aliases.get(key)
+        if aliases:
+            now = [(alias, version(alias)) for alias, _ in aliases]
+            moved = moved or any(
+                new != old for (_, new), (_, old) in zip(now, aliases, strict=True)
+            )
+            self._aliases[key] = now
+        return moved
+
+    def install(self) -> None:
+        """Start watching."""
+        self._watch_data()
+        if torch.distributed.is_available():
+            for name in _COLLECTIVES:
+                self._watch_collective(name)
+
+    def remove(self) -> None:
+        """Stop watching; everything is as before `install`."""
+        while self._undo:
+            self._undo.pop()()
+        self._aliases.clear()
+        self._marked.clear()
+
+    def _watch_data(self) -> None:
+        before = torch.Tensor.__dict__.get("data")
+        original: Any = torch.Tensor.data
+
+        def get(tensor: torch.Tensor) -> torch.Tensor:
+            alias: torch.Tensor = original.__get__(tensor)
+            if id(tensor) in self._watched:
+                self._marked.add(id(tensor))
+                kept = self._aliases.setdefault(id(tensor), [])
+                kept.append((alias, version(alias)))
+                del kept[:-_MAX_ALIASES]
+            return alias
+
+        def set_(tensor: torch.Tensor, value: torch.Tensor) -> None:
+            self.mark(tensor)
+            original.__set__(tensor, value)
+
+        torch.Tensor.data = property(get, set_)  # type: ignore[assignment]
+
+        def undo() -> None:
+            if before is None:
+                del torch.Tensor.data
+            else:
+                torch.Tensor.data = before
+
+        self._undo.append(undo)
+
+    def _watch_collective(self, name: str) -> None:
+        original = getattr(torch.distributed, name, None)
+        if original is None:
+            return
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            for value in (*args, *kwargs.values()):
+                self._mark_all(value)
+            return original(*args, **kwargs)
+
+        watched.__name__, watched.__doc__ = name, original.__doc__
+        watched.__wrapped__ = original  # type: ignore[attr-defined]
+        setattr(torch.distributed, name, watched)
+
+        def undo() -> None:
+            setattr(torch.distributed, name, original)
+
+        self._undo.append(undo)
+
+    def _mark_all(self, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            self.mark(value)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self._mark_all(item)
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                self._mark_all(item)
