@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import re
+import stat
 import time
 import uuid
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ def read_run_file(folder: Path) -> RunFile:
         OSError: It cannot be opened.
         UsageError: A later everybit wrote it.
     """
-    fd = os.open(folder / RUN_FILE, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    fd = open_regular(folder / RUN_FILE)
     try:
         with open(fd, "rb", closefd=False) as stream:
             data = stream.read(MAX_RUN_FILE_BYTES + 1)
@@ -158,6 +159,15 @@ def read_run_file(folder: Path) -> RunFile:
             todo="read it with the everybit that wrote it, or a later one",
         )
     return found
+
+
+def open_regular(path: Path) -> int:
+    """Open a regular file to read; anything else (a pipe would block for ever) is an `OSError`."""
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return fd
 
 
 def create_or_join(
@@ -247,7 +257,10 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of `data`: one `write(2)` unless the kernel takes less."""
     written = os.write(fd, data)
     while written < len(data):
-        written += os.write(fd, memoryview(data)[written:])
+        more = os.write(fd, memoryview(data)[written:])
+        if more == 0:
+            raise OSError(errno.EIO, "the file takes no more bytes")
+        written += more
 
 
 def _sync_folder(folder: Path) -> None:

@@ -232,12 +232,13 @@ class _Indexer:
     def _tell_missing(self) -> None:
         broken_ends = {place.end for place in self._places if place.end > place.start}
         for start, first, end, step_before in self._gaps:
-            left = sum(
-                min(stop, end) - max(begin, first)
-                for begin, stop in self._missing
-                if begin < end and stop > first
-            )
-            if left and start not in broken_ends:
+            if start in broken_ends:
+                continue  # the damage just before is why they are missing
+            left, at = 0, max(0, bisect_left(self._missing, (first,)) - 1)
+            while at < len(self._missing) and self._missing[at][0] < end:
+                left += max(0, min(self._missing[at][1], end) - max(self._missing[at][0], first))
+                at += 1
+            if left:
                 what = f"{left} {'frame is' if left == 1 else 'frames are'} missing"
                 self._damaged(start, start, f"{what}, from frame {first} on", step_before)
 

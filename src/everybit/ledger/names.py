@@ -43,10 +43,16 @@ class NameTable:
             number = self._new(key)
         return number
 
-    def payloads(self) -> Iterator[Mapping[str, Any]]:
-        """Yield every list again, for the copies that outlive a damaged page."""
+    @property
+    def next_id(self) -> int:
+        """The number that the next new list gets."""
+        return self._next_id
+
+    def payloads(self, since: int = 0) -> Iterator[Mapping[str, Any]]:
+        """Yield the lists from number `since` on again, for the copies that outlive damage."""
         for number, (link, names) in self._lists.items():
-            yield _payload(number, link, names)
+            if number >= since:
+                yield _payload(number, link, names)
 
     def _new(self, key: tuple[Link, tuple[str, ...]]) -> int:
         if len(self._lists) >= MAX_LISTS:

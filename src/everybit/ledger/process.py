@@ -80,7 +80,9 @@ class ProcessIdentity:
         if self.pid_namespace != here.pid_namespace:
             return Liveness.UNSEEN
         state = _process_state(self.pid)
-        if state is None or state[0] in "ZX" or state[1] != self.start_ticks:
+        if state is None:
+            return Liveness.UNSEEN if _is_hidden(self.pid) else Liveness.GONE
+        if state[0] in "ZX" or state[1] != self.start_ticks:
             return Liveness.GONE
         return Liveness.RUNNING
 
@@ -93,6 +95,17 @@ def _process_state(pid: int) -> tuple[str, int] | None:
         return fields[0], int(fields[19])
     except (IndexError, ValueError):
         return None
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether a process is there that `/proc` does not show (another user's, with `hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _pid_namespace() -> str:

@@ -17,7 +17,7 @@ from everybit.ledger.record import as_coverage, as_end, as_finding, as_header, a
 from everybit.ledger.scan import Intact, scan_frames
 from everybit.ledger.step import decode_step, decode_tables
 from everybit.ledger.tail import EarlierLog
-from everybit.ledger.window import Window
+from everybit.ledger.window import WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_CACHED_NAMES: Final = 256
+#: Records sought one by one are read with a small window.
+_FEW_FRAMES: Final = 4
+_FEW_WINDOW_BYTES: Final = 8 * 1024
 
 
 class LogReader:
@@ -64,8 +67,13 @@ class LogReader:
             index = LogIndex()
             index.damages.append(self._damage(0, 0, "the log is gone"))
             return index
-        except OSError as error:
+        except PermissionError as error:
             raise PathError.from_os_error(error, self.path) from error
+        except OSError as error:
+            index = LogIndex()
+            reason = (error.strerror or str(error)).lower()
+            index.damages.append(self._damage(0, 0, f"the log cannot be opened: {reason}"))
+            return index
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -212,7 +220,8 @@ class LogReader:
         if not offsets:
             return
         try:
-            window = Window(self.path)
+            few = len(offsets) <= _FEW_FRAMES
+            window = Window(self.path, _FEW_WINDOW_BYTES if few else WINDOW_BYTES)
         except OSError:
             self._tell_late(0, 0, "the log is gone since it was scanned")
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,14 +119,21 @@ class RunReader:
         world_size = self._run_file.info.get("world_size")
         if self._run_file.damage or type(world_size) is not int or self.alive:
             return ()
-        return tuple(
+        missing = (rank for rank in range(world_size) if rank not in self._logs)
+        count = world_size - sum(rank < world_size for rank in self._logs)
+        told = [
             _missing(log_name(rank, 0), rank, f"no log of rank {rank}, of {world_size} ranks")
-            for rank in range(min(world_size, _MAX_RANKS))
-            if rank not in self._logs
-        )
+            for rank in islice(missing, _MAX_TOLD)
+        ]
+        if count > _MAX_TOLD:
+            last = told.pop()
+            what = f"no log of {count - len(told)} more ranks, of {world_size}"
+            told.append(replace(last, what=what))
+        return tuple(told)
 
 
-_MAX_RANKS = 1 << 20
+#: More missing logs than this are told as one.
+_MAX_TOLD = 16
 
 
 def _missing(path: str, rank: int, what: str) -> Damage:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Self
 
+from everybit.ledger.folder import open_regular
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WINDOW_BYTES: Final = 1024 * 1024
+WINDOW_BYTES: Final = 1024 * 1024
 _SECTOR_BYTES: Final = 4096
 
 
@@ -20,11 +22,13 @@ class Window:
 
     Args:
         path: The file; `OSError` where it cannot be opened.
+        window_bytes: How much is read at a time, where no more is asked for.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    def __init__(self, path: Path, window_bytes: int = WINDOW_BYTES) -> None:
+        self._fd = open_regular(path)
         self.size = os.fstat(self._fd).st_size
+        self._window_bytes = window_bytes
         self._start = 0
         self._data = b""
         self._buffer = memoryview(self._data)
@@ -45,7 +49,7 @@ class Window:
         """Return `num_bytes` bytes at `offset`; fewer at the end of the file."""
         begin = offset - self._start
         if begin < 0 or begin + num_bytes > len(self._buffer):
-            self._fill(offset, max(num_bytes, _WINDOW_BYTES))
+            self._fill(offset, max(num_bytes, self._window_bytes))
             begin = 0
         return self._buffer[begin : begin + num_bytes]
 
@@ -53,7 +57,7 @@ class Window:
         """Return where `mark` is next found from `offset` on; the file's size where it is not."""
         while offset < self.size:
             if not self._start <= offset < self._start + len(self._data):
-                self._fill(offset, _WINDOW_BYTES)
+                self._fill(offset, self._window_bytes)
             found = self._data.find(mark, offset - self._start)
             if found >= 0:
                 return self._start + found
@@ -61,7 +65,7 @@ class Window:
             end = self._start + len(self._data)
             if end >= self.size:
                 break
-            self._fill(max(offset, end - len(mark) + 1), _WINDOW_BYTES)
+            self._fill(max(offset, end - len(mark) + 1), self._window_bytes)
             offset = self._start
         return self.size
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from everybit.core.observation import Observation, StepRecord, TensorTable
     from everybit.core.verdict import Coverage
 
-#: The lists of names are written again after so many bytes, at first and at most: a damaged page
+#: Lists of names are written twice, and all again after so many bytes, at first and at most: damage
 #: then never takes the meaning of the whole log with it.
 _FIRST_REPEAT_BYTES: Final = 64 * 1024
 _LAST_REPEAT_BYTES: Final = 4 * 1024 * 1024
@@ -71,7 +71,7 @@ class RunWriter:
         self._waiting: list[tuple[Kind, bytes, int]] = []
         self._repeat_every = _FIRST_REPEAT_BYTES
         self._repeat_at = log.size + _FIRST_REPEAT_BYTES
-        self._unrepeated = False
+        self._copied_ids = 0
 
     @classmethod
     def open(
@@ -149,6 +149,7 @@ class RunWriter:
             with self._lock:
                 ids = [self._names.id_of(table) for table in tables]
                 self._append(Kind.TABLES, encode_tables(step, tables, ids))
+                self._copy_names()
 
     def step(self, record: StepRecord) -> None:
         """Record one finished or skipped update: one frame, one `write(2)`."""
@@ -156,8 +157,8 @@ class RunWriter:
             with self._lock:
                 ids = [self._names.id_of(table) for table in record.tables]
                 self._append(Kind.STEP, encode_step(record, ids))
-                if self._log.size >= self._repeat_at:
-                    self._repeat_names()
+                if self._names.next_id > self._copied_ids or self._log.size >= self._repeat_at:
+                    self._copy_names()
 
     def finding(self, finding: Finding) -> None:
         """Record a finding."""
@@ -193,8 +194,8 @@ class RunWriter:
             payload = encode_json(End(reason=reason, code=code, detail=detail).to_json())
             try:
                 self._log.settle()
-                if not interrupting and self._unrepeated:
-                    self._repeat_names()
+                if not interrupting:
+                    self._copy_names(everything=True)
                 self._log.append(Kind.END, *payload)
                 self._log.sync()
             except OSError as error:
@@ -235,7 +236,6 @@ class RunWriter:
                 self._append(kind, *payload)
 
     def _define(self, names: Mapping[str, Any]) -> None:
-        self._unrepeated = True
         self._append(Kind.NAMES, *encode_json(names))
 
     def _append(self, kind: Kind, payload: bytes, flags: int = 0) -> None:
@@ -254,16 +254,19 @@ class RunWriter:
         finally:
             self._busy = False
 
-    def _repeat_names(self) -> None:
+    def _copy_names(self, *, everything: bool = False) -> None:
+        """Write lists of names a second time: new ones at once, all of them now and then."""
+        everything = everything or self._log.size >= self._repeat_at
         before = self._log.size
-        for names in self._names.payloads():
+        for names in self._names.payloads(0 if everything else self._copied_ids):
             self._append(Kind.NAMES, *encode_json(names))
-        size = self._log.size
-        self._unrepeated = False
-        self._repeat_every = max(
-            min(4 * self._repeat_every, _LAST_REPEAT_BYTES), _REPEAT_SHARE * (size - before)
-        )
-        self._repeat_at = size + self._repeat_every
+        self._copied_ids = self._names.next_id
+        if everything:
+            size = self._log.size
+            self._repeat_every = max(
+                min(4 * self._repeat_every, _LAST_REPEAT_BYTES), _REPEAT_SHARE * (size - before)
+            )
+            self._repeat_at = size + self._repeat_every
 
     def _stop(self, error: OSError) -> None:
         if self.failed is not None:
