@@ -1,0 +1,143 @@
+"""`diff`: where two runs, or two model files or folders, part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everybit.api.diff_files import diff_files
+from everybit.core.errors import PathError, UsageError
+from everybit.core.verdict import Coverage, Skipped, Verdict
+
+if TYPE_CHECKING:
+    import os
+
+    from everybit.diff.outcome import Outcome
+    from everybit.diff.side import RankSide, RunSide
+    from everybit.ledger import LogReader, RunReader
+
+
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
+    """Find the first value at which two runs part, or the tensors that two files differ in.
+
+    Args:
+        a: A run folder, or a model file or a folder of them.
+        b: Another of the same sort.
+
+    Returns:
+        The verdict. `first` is the first value that parts with its kind, None where none does;
+        `explained_by` lists differences of environment, code and configuration that precede it.
+
+    Raises:
+        PathError: A path cannot be read, or holds neither a run nor a model file.
+        UsageError: One is a run and the other is not.
+        DamagedError: A model file is damaged.
+    """
+    began = time.perf_counter()
+    paths = Path(a), Path(b)
+    sorts = [_is_run(path) for path in paths]
+    if sorts[0] is not sorts[1]:
+        run, other = paths if sorts[0] else paths[::-1]
+        raise UsageError(
+            f"{run} is a run and {other} is not", todo="give two runs, or two files or folders"
+        )
+    outcome = _diff_runs(*paths) if sorts[0] else diff_files(*paths)
+    seconds = round(time.perf_counter() - began, 3)
+    return Verdict(
+        command="diff",
+        target=(str(a), str(b)),
+        findings=outcome.findings,
+        coverage=outcome.coverage,
+        stats={**outcome.stats, "seconds": seconds},
+        first=outcome.first,
+        has_first=True,
+        explained_by=outcome.explained_by,
+    )
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        path.stat()
+        if not path.is_dir():
+            return False
+        return (path / "run.json").exists() or any(path.glob("rank-*.attempt-*.log"))
+    except OSError as error:
+        raise PathError.from_os_error(error, path) from error
+
+
+def _diff_runs(a: Path, b: Path) -> Outcome:
+    from everybit.diff.runs import diff_runs
+    from everybit.ledger import open_run
+
+    runs = open_run(a), open_run(b)
+    outcome = diff_runs(_run_side(runs[0], "A"), _run_side(runs[1], "B"))
+    # Asked only now: damage inside an intact frame shows once it has been read.
+    skipped = [skip for run, side in zip(runs, "AB", strict=True) for skip in _not_read(run, side)]
+    return replace(outcome, coverage=outcome.coverage + Coverage(skipped=tuple(skipped)))
+
+
+def _run_side(run: RunReader, name: str) -> RunSide:
+    from everybit.diff.side import RunSide
+
+    logs = {rank: run.log(rank) for rank in run.ranks}
+    header = next((log.header for log in logs.values() if log.header), {})
+    return RunSide(
+        name=name,
+        ranks={rank: _rank_side(log) for rank, log in logs.items()},
+        environment=header.get("environment") or {},
+        config=header.get("config") or {},
+        command=tuple(map(str, header.get("command") or ())),
+        findings=tuple(finding for log in logs.values() for finding in log.findings),
+    )
+
+
+def _rank_side(log: LogReader) -> RankSide:
+    from everybit.diff.side import Gap, RankSide
+
+    every = (log.header.get("config") or {}).get("every", 0)
+    missed_end, cut_short = _end_of(log)
+    return RankSide(
+        rank=log.rank,
+        starts=log.inits(),
+        steps=log.steps(),
+        step_range=log.step_range,
+        every=every if type(every) is int and every > 0 else 0,
+        gaps=tuple(
+            Gap(after=place.step_before, before=place.step_after, what=place.what)
+            for place in log.damage
+        ),
+        missed_end=missed_end,
+        cut_short=cut_short,
+    )
+
+
+def _end_of(log: LogReader) -> tuple[str, str]:
+    """Return why steps may be missing at the end, and how a run on full record ended early."""
+    from everybit.ledger import EndReason, Liveness
+
+    end = log.end
+    if end is None:
+        if log.liveness is Liveness.RUNNING:
+            return "it is still running", ""
+        return "it has no end record (killed, or out of disk): what it did last is not known", ""
+    if end.reason is EndReason.CLEAN or (end.reason is EndReason.EXIT and not end.code):
+        return "", ""
+    return "", f"ended early ({end.reason} {end.detail or end.code})"
+
+
+def _not_read(run: RunReader, side: str) -> list[Skipped]:
+    skipped = [
+        Skipped(
+            what=f"record of {side}",
+            why=f"{place.path}, bytes {place.byte_range[0]} to {place.byte_range[1]}: "
+            f"{place.what} (RUN152)",
+        )
+        for place in run.damage
+    ]
+    earlier = max((len(run.logs(rank)) - 1 for rank in run.ranks), default=0)
+    if earlier:
+        why = f"{earlier} earlier than the newest, which is compared"
+        skipped.append(Skipped(what=f"attempts of {side}", why=why, promised=False))
+    return skipped

@@ -1,0 +1,127 @@
+"""The half of `diff` that compares model files, and folders of them."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everybit.core.errors import PathError
+from everybit.core.verdict import Skipped
+
+if TYPE_CHECKING:
+    from everybit.diff.outcome import Outcome
+    from everybit.diff.stored import StoredTensor
+    from everybit.files import FileTensor, FileTensors
+
+_MODEL_SUFFIXES = frozenset({".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp"})
+
+
+def diff_files(a: Path, b: Path) -> Outcome:
+    """Compare two model files, or all model files of two folders.
+
+    Files of two folders belong together by their relative path. Where those differ (another number
+    of shards, a folder against a file) all tensors of a side are taken together.
+
+    Raises:
+        PathError: A path cannot be read or holds no model file.
+        DamagedError: A model file is damaged.
+    """
+    from everybit.diff.tensors import diff_tensors
+
+    read = [_read_side(a), _read_side(b)]
+    files = [dict(side) for side, _ in read]
+    skipped = [skip for _, skips in read for skip in skips]
+    if a.is_dir() and b.is_dir() and (files[0].keys() & files[1].keys()):
+        relative = sorted(files[0].keys() | files[1].keys())
+        pairs = [(files[0].get(path, []), files[1].get(path, [])) for path in relative]
+    else:
+        together = [[each for group in side.values() for each in group] for side in files]
+        for side, tensors in zip((a, b), together, strict=True):
+            _refuse_repeated(side, tensors)
+        pairs = [(together[0], together[1])]
+    return diff_tensors(pairs, skipped=skipped)
+
+
+def _read_side(path: Path) -> tuple[list[tuple[str, list[StoredTensor]]], list[Skipped]]:
+    """Return the tensors of each model file by relative path, and what was left aside."""
+    from everybit.files import read_tensors
+
+    if not path.is_dir():
+        found = read_tensors(path)
+        return [(path.name, _stored(found, path, path.name))], _notes(found, path.name)
+    files: list[tuple[str, list[StoredTensor]]] = []
+    skipped: list[Skipped] = []
+    others = 0
+    for place in _walk(path):
+        relative = place.relative_to(path).as_posix()
+        if place.suffix.lower() not in _MODEL_SUFFIXES:
+            others += 1
+            continue
+        found = read_tensors(place)
+        files.append((relative, _stored(found, place, relative)))
+        skipped += _notes(found, relative)
+    if not files:
+        raise PathError(
+            "holds neither a run nor a model file",
+            where=str(path),
+            todo="name a folder that a Guard made, or one with .safetensors or .pt files in it",
+        )
+    if others:
+        why = f"{others} in {path} are no model files by their names"
+        skipped.append(Skipped(what="files", why=why, promised=False))
+    return files, skipped
+
+
+def _walk(folder: Path) -> list[Path]:
+    def refuse(error: OSError) -> None:
+        raise PathError.from_os_error(error, error.filename or folder) from error
+
+    return sorted(
+        Path(root) / name
+        for root, _, names in os.walk(folder, onerror=refuse)
+        for name in names
+        if not name.startswith(".")
+    )
+
+
+def _stored(found: FileTensors, path: Path, relative: str) -> list[StoredTensor]:
+    from everybit.diff.stored import StoredTensor
+    from everybit.files import read_tensor_bytes
+
+    return [
+        StoredTensor(
+            path=relative,
+            name=each.name,
+            dtype=each.dtype,
+            shape=each.shape,
+            num_bytes=each.num_bytes,
+            tree=each.tree,
+            unreadable=each.unreadable,
+            storage=_storage(relative, each),
+            read=partial(read_tensor_bytes, path, each),
+        )
+        for each in found.tensors
+    ]
+
+
+def _storage(relative: str, tensor: FileTensor) -> tuple[object, ...]:
+    if not tensor.byte_ranges:
+        return ()
+    return (relative, tensor.member, tensor.byte_ranges, tensor.dtype, tensor.shape, tensor.stride)
+
+
+def _notes(found: FileTensors, relative: str) -> list[Skipped]:
+    return [Skipped(what=relative, why=note, promised=False) for note in found.notes]
+
+
+def _refuse_repeated(side: Path, tensors: list[StoredTensor]) -> None:
+    seen: dict[str, str] = {}
+    for each in tensors:
+        if seen.setdefault(each.name, each.path) != each.path:
+            raise PathError(
+                f"tensor {each.name!r} is in {seen[each.name]} and in {each.path}",
+                where=str(side),
+                todo="name the two files that should be equal",
+            )

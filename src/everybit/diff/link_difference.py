@@ -1,0 +1,146 @@
+"""Compare what two runs recorded at one link of one step."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from everybit.core.link import Link
+from everybit.diff.names import Alignment, align
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everybit.core.observation import StepRecord, TensorTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkDifference:
+    """The values of one link that differ, or are there on one side only.
+
+    Attributes:
+        link: The link.
+        differing: `(name, digest in A, digest in B)` in A's order.
+        num_compared: Values that both sides have.
+        only_a: Names recorded in A only.
+        only_b: Names recorded in B only.
+        fact: A difference that is no digest (`the update was skipped in A only`), in words.
+        optimizers_differ: The fact is that optimizers of different names stepped.
+    """
+
+    link: Link
+    differing: tuple[tuple[str, int, int], ...] = ()
+    num_compared: int = 0
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+    fact: str = ""
+    optimizers_differ: bool = False
+
+    @property
+    def parts(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.differing or self.only_a or self.only_b or self.fact)
+
+
+@lru_cache(maxsize=64)
+def _aligned(names_a: tuple[str, ...], names_b: tuple[str, ...]) -> Alignment:
+    return align(names_a, names_b)
+
+
+def compare_tables(
+    link: Link, a: Sequence[TensorTable], b: Sequence[TensorTable]
+) -> LinkDifference:
+    """Compare the tables of one link; several of them (several calls a step) pair up in order.
+
+    Names of random streams that one side has not yet are no difference: a stream is recorded from
+    its first use on.
+    """
+    differing: list[tuple[str, int, int]] = []
+    only_a: list[str] = []
+    only_b: list[str] = []
+    num_compared = 0
+    for one, other in zip(a, b, strict=False):
+        words_a, words_b = one.words(), other.words()
+        if one.names == other.names:
+            num_compared += len(words_a)
+            if words_a != words_b:
+                differing += [
+                    (name, word_a, word_b)
+                    for name, word_a, word_b in zip(one.names, words_a, words_b, strict=True)
+                    if word_a != word_b
+                ]
+            continue
+        found = _aligned(one.names, other.names)
+        num_compared += len(found.pairs)
+        differing += [
+            (one.names[at], words_a[at], words_b[there])
+            for at, there in found.pairs
+            if words_a[at] != words_b[there]
+        ]
+        only_a += (*found.only_a, *(found.outside if found.prefix_a else ()))
+        only_b += (*found.only_b, *(found.outside if found.prefix_b else ()))
+    only_a += [name for table in a[len(b) :] for name in table.names]
+    only_b += [name for table in b[len(a) :] for name in table.names]
+    if link is Link.RNG:
+        only_a, only_b = [], []
+    return LinkDifference(
+        link=link,
+        differing=tuple(differing),
+        num_compared=num_compared,
+        only_a=tuple(only_a),
+        only_b=tuple(only_b),
+    )
+
+
+def compare_steps(a: StepRecord, b: StepRecord) -> tuple[list[LinkDifference], int]:
+    """Compare two records of the same step.
+
+    Returns:
+        The links that differ, in causal order, and how many values were compared.
+    """
+    links = sorted({table.link for table in (*a.tables, *b.tables)}, key=lambda link: link.position)
+    differences: list[LinkDifference] = []
+    num_compared = 0
+    for link in links:
+        found = compare_tables(
+            link,
+            [table for table in a.tables if table.link is link],
+            [table for table in b.tables if table.link is link],
+        )
+        num_compared += found.num_compared
+        if found.parts:
+            differences.append(found)
+    num_compared += len(a.losses)
+    for link, fact in _facts(a, b):
+        same = next((each for each in differences if each.link is link), None)
+        if same is not None:
+            differences.remove(same)
+        told = replace(
+            same or LinkDifference(link=link),
+            fact=fact,
+            optimizers_differ=link is Link.UPDATE and a.optimizer != b.optimizer,
+        )
+        differences.append(told)
+    differences.sort(key=lambda difference: difference.link.position)
+    return differences, num_compared
+
+
+def _facts(a: StepRecord, b: StepRecord) -> list[tuple[Link, str]]:
+    facts = []
+    if len(a.losses) != len(b.losses):
+        facts.append((Link.LOSS, f"{len(a.losses)} losses in A, {len(b.losses)} in B"))
+    elif _bits(a.losses) != _bits(b.losses):
+        facts.append((Link.LOSS, "the losses differ as numbers"))
+    if a.optimizer != b.optimizer:
+        names = [name or "no optimizer" for name in (a.optimizer, b.optimizer)]
+        facts.append((Link.UPDATE, f"{names[0]} stepped in A, {names[1]} in B"))
+    elif a.skipped != b.skipped:
+        side = "A" if a.skipped else "B"
+        facts.append((Link.UPDATE, f"the update was skipped in {side} only"))
+    return facts
+
+
+def _bits(losses: tuple[float, ...]) -> bytes:
+    return struct.pack(f"<{len(losses)}d", *losses)

@@ -1,0 +1,73 @@
+"""What a diff of runs is given: two sides as plain values and streams, whoever recorded them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from everybit.core.finding import Finding
+    from everybit.core.observation import StepRecord, TensorTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A damaged stretch of a record: the intact steps before and after it, None at an open end."""
+
+    after: int | None
+    before: int | None
+    what: str
+
+    def covers(self, step: int) -> bool:
+        """Whether the record of this step may have been lost here."""
+        return (self.after is None or step > self.after) and (
+            self.before is None or step < self.before
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSide:
+    """One rank of one run.
+
+    Attributes:
+        rank: Its number.
+        starts: `(step, tables)` digests outside a step, ascending: link `init`, then `load`.
+        steps: Records, ascending by step. Read once.
+        step_range: From the first step on record to the last.
+        every: Cadence of the recorded steps; 0 where it is not known.
+        gaps: Damaged stretches. Where there is any, single tables of other steps may be lost too.
+        missed_end: Why steps after the last one on record may have run unrecorded; "" otherwise.
+        cut_short: How the run ended before its time, where the record is whole; "" otherwise.
+    """
+
+    rank: int
+    starts: Iterable[tuple[int, tuple[TensorTable, ...]]] = ()
+    steps: Iterable[StepRecord] = ()
+    step_range: range = range(0)
+    every: int = 1
+    gaps: tuple[Gap, ...] = ()
+    missed_end: str = ""
+    cut_short: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSide:
+    """One run.
+
+    Attributes:
+        name: Its folder, as the user gave it.
+        ranks: By number.
+        environment: As captured at its start.
+        config: Settings it was recorded with.
+        command: The script and its arguments.
+        findings: Of all ranks, as recorded.
+    """
+
+    name: str
+    ranks: Mapping[int, RankSide]
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,234 @@
+"""Walk two records of one rank side by side, step by step, to the first value that parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from everybit.core.link import Link
+from everybit.core.observation import StepRecord, TensorTable
+from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.diff.side import RankSide
+
+    Event = tuple[int, int, tuple[TensorTable, ...] | StepRecord]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """The step of one rank at which two records first hold other values.
+
+    Attributes:
+        rank: The rank.
+        step: The step.
+        differences: Every link of that step that differs, the one to name first in front.
+        missing_in: `A` or `B` where that side has no record of the step at all.
+        losses: Of A and B in that step.
+        tainted: Whether A and B marked the step as computed with damaged bits.
+    """
+
+    rank: int
+    step: int
+    differences: tuple[LinkDifference, ...] = ()
+    missing_in: str = ""
+    losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    tainted: tuple[bool, bool] = (False, False)
+
+    @property
+    def link(self) -> Link:
+        """The link to name."""
+        return self.differences[0].link if self.differences else Link.STATE
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The key that sorts partings of several ranks in causal order."""
+        return (self.step, self.link.position, self.rank)
+
+
+@dataclass(slots=True, kw_only=True)
+class Walked:
+    """What a walk found and how far it went.
+
+    Attributes:
+        rank: The rank.
+        parting: The first parting, if any.
+        num_steps: Steps compared.
+        num_values: Digests and losses compared.
+        last_agreed: The last step at which all recorded values agreed.
+        uncommon: Steps that one side did not record, its cadence being another.
+        lost: `(side, what)` of steps that damage hides, with how many.
+        unordered: Sides whose steps do not ascend.
+        overwritten: Initial values that differ and were loaded over before use.
+        starts_only: Sides that alone have digests outside a step.
+    """
+
+    rank: int
+    parting: Parting | None = None
+    num_steps: int = 0
+    num_values: int = 0
+    last_agreed: int | None = None
+    uncommon: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+    unordered: set[str] = field(default_factory=set)
+    overwritten: int = 0
+    starts_only: set[str] = field(default_factory=set)
+
+
+def walk(a: RankSide, b: RankSide) -> Walked:
+    """Compare two records of one rank; each is read once and never held.
+
+    The walk ends at the first parting, or where one record ends.
+    """
+    walked = Walked(rank=a.rank)
+    sides = (a, b)
+    streams = [_events(side, number, walked) for number, side in enumerate(sides)]
+    heads = [next(stream, None) for stream in streams]
+    while heads[0] is not None and heads[1] is not None:
+        one, other = heads[0], heads[1]
+        if one[:2] == other[:2]:
+            walked.parting = _compare(one, other, sides, walked)
+            turn = [0, 1]
+        else:
+            behind = int(other[:2] < one[:2])
+            walked.parting = _alone((one, other)[behind], behind, sides, walked)
+            turn = [behind]
+        if walked.parting is not None:
+            return walked
+        for number in turn:
+            heads[number] = next(streams[number], None)
+    return walked
+
+
+def _events(side: RankSide, number: int, walked: Walked) -> Iterator[Event]:
+    """Yield `(step, 0, tables)` and `(step, 1, record)` in the order in which they happened."""
+    starts = (
+        (step, tuple(table for _, tables in group for table in tables))
+        for step, group in groupby(side.starts, key=lambda start: start[0])
+    )
+    start = next(starts, None)
+    latest = -1
+    for record in side.steps:
+        while start is not None and start[0] <= record.step:
+            yield start[0], 0, start[1]
+            start = next(starts, None)
+        if record.step <= latest:
+            walked.unordered.add("AB"[number])
+            continue
+        latest = record.step
+        yield record.step, 1, record
+    while start is not None:
+        yield start[0], 0, start[1]
+        start = next(starts, None)
+
+
+def _compare(
+    a: Event, b: Event, sides: tuple[RankSide, RankSide], walked: Walked
+) -> Parting | None:
+    step = a[0]
+    if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
+        differences, num_values = compare_steps(a[2], b[2])
+        walked.num_values += num_values
+        walked.num_steps += 1
+        differences = _without_lost(differences, sides, walked)
+        if not differences:
+            walked.last_agreed = step
+            return None
+        return Parting(
+            rank=walked.rank,
+            step=step,
+            differences=tuple(_random_first(differences)),
+            losses=(a[2].losses, b[2].losses),
+            tainted=(a[2].tainted, b[2].tainted),
+        )
+    assert not isinstance(a[2], StepRecord)
+    assert not isinstance(b[2], StepRecord)
+    found = _without_lost(_compare_starts(a[2], b[2], walked), sides, walked)
+    return Parting(rank=walked.rank, step=step, differences=tuple(found)) if found else None
+
+
+def _without_lost(
+    differences: list[LinkDifference], sides: tuple[RankSide, RankSide], walked: Walked
+) -> list[LinkDifference]:
+    """Drop values that a side lacks where its record is damaged: that is no difference."""
+    kept = []
+    for each in differences:
+        one = each
+        if sides[0].gaps and one.only_b:
+            walked.lost["A"] = walked.lost.get("A", 0) + 1
+            one = replace(one, only_b=())
+        if sides[1].gaps and one.only_a:
+            walked.lost["B"] = walked.lost.get("B", 0) + 1
+            one = replace(one, only_a=())
+        if one.parts:
+            kept.append(one)
+    return kept
+
+
+def _random_first(differences: list[LinkDifference]) -> list[LinkDifference]:
+    # Batches are drawn with the random streams, so streams that differ come before the batch.
+    return sorted(
+        differences,
+        key=lambda each: Link.BATCH.position - 0.5 if each.link is Link.RNG else each.link.position,
+    )
+
+
+def _compare_starts(
+    a: tuple[TensorTable, ...], b: tuple[TensorTable, ...], walked: Walked
+) -> list[LinkDifference]:
+    """Compare what each side holds once all loads are done; each difference under its link."""
+    held = [_overlay(side) for side in (a, b)]
+    found = compare_tables(Link.INIT, *[[table] for table, _ in held])
+    walked.num_values += found.num_compared
+    loaded = held[0][1] | held[1][1]
+    differences = []
+    for link in (Link.INIT, Link.LOAD):
+        part = LinkDifference(
+            link=link,
+            differing=tuple(e for e in found.differing if (e[0] in loaded) is (link is Link.LOAD)),
+            num_compared=found.num_compared,
+            only_a=found.only_a if link is Link.INIT else (),
+            only_b=found.only_b if link is Link.INIT else (),
+        )
+        if part.parts:
+            differences.append(part)
+    if loaded and not differences:
+        raw = [[table for table in side if table.link is Link.INIT] for side in (a, b)]
+        walked.overwritten += len(compare_tables(Link.INIT, *raw).differing)
+    return differences
+
+
+def _overlay(tables: tuple[TensorTable, ...]) -> tuple[TensorTable, set[str]]:
+    """Return the words after all loads, and the names that a load wrote."""
+    words: dict[str, int] = {}
+    loaded: set[str] = set()
+    for table in tables:
+        words |= table.as_dict()
+        if table.link is Link.LOAD:
+            loaded |= set(table.names)
+    table = TensorTable(link=Link.INIT, names=tuple(words), digests=tuple(words.values()))
+    return table, loaded
+
+
+def _alone(
+    event: Event, number: int, sides: tuple[RankSide, RankSide], walked: Walked
+) -> Parting | None:
+    """Judge an event that only side `number` has: a difference, or something not to compare."""
+    step, _, record = event
+    other = sides[1 - number]
+    if not isinstance(record, StepRecord):
+        walked.starts_only.add("AB"[number])
+        return None
+    if any(gap.covers(step) for gap in other.gaps):
+        side = "AB"[1 - number]
+        walked.lost[side] = walked.lost.get(side, 0) + 1
+        return None
+    if not other.step_range.start <= step < other.step_range.stop:
+        return None  # before the other began or after it ended: told by the coverage
+    if other.every != 1 and (other.every == 0 or step % other.every):
+        walked.uncommon += 1
+        return None
+    return Parting(rank=walked.rank, step=step, missing_in="AB"[1 - number])
