@@ -64,7 +64,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise ConfigError(f"must be 1 or more, not {self.every}", where="every")
+            raise ConfigError(f"every must be 1 or more, not {self.every}")
 
     @classmethod
     def load(cls, path: Path | None = None, *, start: Path | None = None) -> Self:
@@ -110,7 +110,10 @@ class Config:
             if name not in known:
                 raise ConfigError.unknown_key(key, known, where=where)
             converted[name] = _convert(name, value, where=where)
-        return replace(self, **converted)
+        try:
+            return replace(self, **converted)
+        except ConfigError as error:
+            raise ConfigError(error.what, where=where) from None
 
 
 def config_fields(verb: str) -> list[Field[Any]]:
@@ -165,7 +168,11 @@ def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
             return None
         raise ConfigError(f"not valid TOML ({error})", where=str(path)) from error
     if path.name == "pyproject.toml":
-        tool = document.get("tool", {})
-        table = tool.get("everybit")
-        return table if table is not None or not required else {}
+        tool = document.get("tool")
+        table = tool.get("everybit") if isinstance(tool, dict) else None
+        if table is None:
+            return {} if required else None
+        if not isinstance(table, dict):
+            raise ConfigError("[tool.everybit] is not a table", where=str(path))
+        return table
     return document

@@ -18,6 +18,11 @@ counts. With `mix` the finaliser of SplitMix64 (Steele, Lea and Flood 2014), all
            + sum over used (b, c) of mix(cols[b, c] ^ mix(2 (256 b + c) + 2))
     digest = mix(total ^ XXH3-64(tensor_header(dtype, shape)))
 
+What it cannot see: changes whose differences cancel in every row and in every column. Such are the
+top bit of the word (the sign of a float64, of every other float32) flipped at the corners of a
+rectangle or all over an even number of whole rows, and one permutation matrix of 64-bit integers
+turned into another. `tree`, and any XXH3 of the bytes, sees these.
+
 A column is used when its block holds a word in it: all 256, except in a block of less than one row.
 """
 

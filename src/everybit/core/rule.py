@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import re
@@ -119,7 +120,11 @@ def rule(key: str) -> Rule:
         wanted = key.lower().replace("-", "_")
         stem = next((name for name in _files().values() if name[7:] == wanted), None)
     if stem is None:
-        raise UsageError(f"no rule {key!r}", todo="`everybit rule --all` lists them")
+        names = [*_files(), *(stem[7:].replace("_", "-") for stem in _files().values())]
+        near = difflib.get_close_matches(key.upper(), names, n=1, cutoff=0.6)
+        near = near or difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
+        advice = f"did you mean {near[0]!r}? " if near else ""
+        raise UsageError(f"no rule {key!r}", todo=f"{advice}`everybit rule --all` lists them")
     module = importlib.import_module(f"everybit.core.rules.{stem}")
     found: Rule = module.RULE
     return found

@@ -1,0 +1,90 @@
+"""Configuration: one set of fields, read from files and flags, with errors that advise."""
+
+from __future__ import annotations
+
+import pytest
+
+from everybit.core.config import Config, OnFinding, config_fields
+from everybit.core.errors import ConfigError, PathError
+from everybit.core.finding import Severity
+
+
+def _load(tmp_path, text, name="everybit.toml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return Config.load(path)
+
+
+def test_values_are_converted_and_hyphens_allowed(tmp_path):
+    config = _load(tmp_path, 'every = 4\non-finding = "heal"\nfail_on = "note"\nshadow = true\n')
+    assert (config.every, config.on_finding, config.fail_on, config.shadow) == (
+        4, OnFinding.HEAL, Severity.NOTE, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("evry = 4", "unknown key 'evry'; did you mean 'every'?"),
+        ("zzz = 4", "unknown key 'zzz'; known keys: "),
+        ("every = 0", "every must be 1 or more, not 0"),
+        ("every = true", "every = True is a bool; give a int"),
+        ('every = "4"', "every = '4' is a str"),
+        ("every = 2.0", "is a float"),
+        ('on_finding = "explode"', "choose one of record, warn,"),
+        ("on_finding = 3", "choose one of"),
+        ("run = 3", "run = 3 is a int; give a str"),
+        ("shadow = 1", "shadow = 1 is a int"),
+        ("every =", "not valid TOML"),
+        ("[every]\nx = 1", "is a dict"),
+    ],
+)
+def test_impossible_values_say_what_where_and_what_to_do(tmp_path, text, told):
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, text)
+    assert told in caught.value.line()
+    assert str(tmp_path / "everybit.toml") in caught.value.line()
+
+
+def test_a_file_that_is_not_text_or_not_there(tmp_path):
+    (tmp_path / "everybit.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        Config.load(tmp_path / "everybit.toml")
+    with pytest.raises(PathError, match="check the spelling"):
+        Config.load(tmp_path / "missing.toml")
+
+
+def test_the_nearest_file_with_a_table_is_used(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert Config.load(start=inner) == Config()
+    (tmp_path / "pyproject.toml").write_text("[tool.everybit]\nevery = 7\n")
+    assert Config.load(start=inner).every == 7
+    (tmp_path / "a" / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
+    assert Config.load(start=inner).every == 7
+    (inner / "everybit.toml").write_text("every = 3\n")
+    assert Config.load(start=inner).every == 3
+
+
+@pytest.mark.parametrize("text", ["tool = 3", "[tool]\neverybit = 3", "= broken"])
+def test_a_strange_pyproject_above_never_crashes(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    if "everybit" in text:
+        with pytest.raises(ConfigError, match="is not a table"):
+            Config.load(start=tmp_path)
+    else:
+        assert Config.load(start=tmp_path) == Config()
+
+
+def test_a_named_pyproject_without_a_table_gives_the_defaults(tmp_path):
+    assert _load(tmp_path, "[project]\nname = 'x'\n", "pyproject.toml") == Config()
+
+
+def test_every_field_says_what_it_is_for_and_whose_it_is():
+    for verb in ("run", "verify"):
+        for field in config_fields(verb):
+            assert field.metadata["help"].endswith(".")
+            assert field.metadata["verbs"]
+    names = [field.name for field in config_fields("verify")]
+    assert "every" not in names
+    assert "fail_on" in names
