@@ -11,6 +11,7 @@ from everybit.report.markup import Markup, join, tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from everybit.report.chain import LinkState
 
@@ -32,18 +33,23 @@ _NODE_WIDTH: Final = 92.0
 _NODE_HEIGHT: Final = 46.0
 
 
-def draw_chain(states: Sequence[LinkState]) -> Markup:
-    """Return the picture in two shapes, one for wide and one for narrow screens."""
+def draw_chain(states: Sequence[LinkState], shown: AbstractSet[str]) -> Markup:
+    """Return the picture in two shapes, one for wide and one for narrow screens.
+
+    Args:
+        states: How each link stands.
+        shown: Ids of the findings that have a place on the page.
+    """
     told = [f"{state.link}: {state.words}" for state in states if state.standing in _LOUD]
     label = "The chain of links. " + ("; ".join(told) if told else "No broken link.")
     by_link = {state.link: state for state in states}
-    return join([_wide(by_link, label), _narrow(by_link, label)])
+    return join([_wide(by_link, shown, label), _narrow(by_link, shown, label)])
 
 
 _LOUD: Final = (Standing.BROKEN, Standing.DOUBTFUL)
 
 
-def _wide(states: dict[Link, LinkState], label: str) -> Markup:
+def _wide(states: dict[Link, LinkState], shown: AbstractSet[str], label: str) -> Markup:
     pitch, row, top, left = 112.0, 96.0, 24.0, 2.0
     # The last row ends below `update`.
     starts = {"before the run": 0, "each step": 0, "what comes out": 5}
@@ -62,12 +68,12 @@ def _wide(states: dict[Link, LinkState], label: str) -> Markup:
     width = left + 8 * pitch - (pitch - _NODE_WIDTH) + 2
     parts += _wires(states, places)
     parts += _bridges(places)
-    parts += [_node(states[link], *place) for link, place in places.items()]
+    parts += [_node(states[link], *place, shown) for link, place in places.items()]
     height = top + 2 * row + _NODE_HEIGHT + 4
     return _picture(parts, width, height, "wide", label)
 
 
-def _narrow(states: dict[Link, LinkState], label: str) -> Markup:
+def _narrow(states: dict[Link, LinkState], shown: AbstractSet[str], label: str) -> Markup:
     pitch, row, left = 98.0, 62.0, 2.0
     places: dict[Link, tuple[float, float]] = {}
     parts: list[Markup] = []
@@ -79,7 +85,7 @@ def _narrow(states: dict[Link, LinkState], label: str) -> Markup:
             places[link] = (left + offset % 4 * pitch, y + offset // 4 * row)
         y += -(-len(links) // 4) * row + 4
     parts += _wires(states, places)
-    parts += [_node(states[link], *place) for link, place in places.items()]
+    parts += [_node(states[link], *place, shown) for link, place in places.items()]
     return _picture(parts, left + 3 * pitch + _NODE_WIDTH + 2, y - 14, "narrow", label)
 
 
@@ -131,7 +137,7 @@ def _bridges(places: dict[Link, tuple[float, float]]) -> list[Markup]:
     ]
 
 
-def _node(state: LinkState, x: float, y: float) -> Markup:
+def _node(state: LinkState, x: float, y: float, shown: AbstractSet[str]) -> Markup:
     shape = tag(
         "g",
         tag("rect", x=x, y=y, width=_NODE_WIDTH, height=_NODE_HEIGHT, rx=8),
@@ -139,7 +145,9 @@ def _node(state: LinkState, x: float, y: float) -> Markup:
         tag("text", state.words, x=x + _NODE_WIDTH / 2, y=y + 36, class_="words"),
         class_=f"node {state.standing}",
     )
-    return tag("a", shape, href=f"#f-{state.finding}") if state.finding else shape
+    if not state.finding:
+        return shape
+    return tag("a", shape, href=f"#f-{state.finding}" if state.finding in shown else "#findings")
 
 
 def _picture(parts: list[Markup], width: float, height: float, css: str, label: str) -> Markup:

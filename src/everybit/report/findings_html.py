@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Findings beyond these are a table, and beyond the table a count.
 MAX_CARDS: Final = 60
 MAX_ROWS: Final = 500
+#: Findings that have a place on the page to go to.
+NUM_SHOWN: Final = MAX_CARDS + MAX_ROWS
 MAX_CHANGES: Final = 8
 
 _CODE = re.compile(r"`([^`]+)`")

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from everybit.report.chart_svg import Frame, Line, Mark, draw_chart
+from everybit.report.findings_html import NUM_SHOWN
 from everybit.report.markup import Markup, join, tag
 from everybit.report.place import describe_place
 from everybit.report.scale import Kind, Scale, fit_scale
@@ -44,9 +45,9 @@ def draw_loss(logs: Sequence[LogSummary], findings: Sequence[Finding]) -> Markup
             step=min(max(finding.where.step, first), last),
             css=str(finding.severity),
             title=f"{finding.rule} {finding.slug}, {describe_place(finding.where)}",
-            href=f"#f-{finding.id}",
+            href=f"#f-{finding.id}" if index < NUM_SHOWN else "#findings",
         )
-        for finding in findings
+        for index, finding in enumerate(findings)
         if finding.where.step is not None
     ]
     title = "loss" if scale.kind is Kind.LINEAR else f"loss ({scale.kind} scale)"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from everybit.core.verdict import Status
 from everybit.report.chain import stand
 from everybit.report.chain_svg import draw_chain
-from everybit.report.findings_html import draw_findings
+from everybit.report.findings_html import NUM_SHOWN, draw_findings
 from everybit.report.loss_svg import draw_loss
 from everybit.report.markup import Markup, join, tag
 from everybit.report.next_steps import command_line, suggest_steps
@@ -154,6 +154,7 @@ def _command(logs: Sequence[LogSummary]) -> Markup | None:
 
 def _chain(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
     states = stand(verdict.findings, verdict.coverage, logs)
+    shown = {finding.id for finding in verdict.findings[:NUM_SHOWN]}
     keys = (
         ("broken", "a finding of severity error"),
         ("doubtful", "a warning"),
@@ -167,7 +168,7 @@ def _chain(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
         for css, words in keys
         if css in present
     ]
-    return join([draw_chain(states), tag("ul", legend, class_="legend")])
+    return join([draw_chain(states, shown), tag("ul", legend, class_="legend")])
 
 
 def _loss(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:

@@ -73,7 +73,8 @@ def fit_scale(low: float, high: float, typical: float) -> Scale:
     """
     if low > 0 and high / low > LOG_RATIO:
         return Scale(kind=Kind.LOG, low=low, high=high)
-    unit = max(abs(typical), 1e-300)
+    # Not so small that dividing by it overflows, nor that nothing but powers of ten is seen.
+    unit = max(abs(typical), abs(low) / 1e12, abs(high) / 1e12, 1e-300)
     if low <= 0 and max(abs(low), abs(high)) / unit > 3000 * LOG_RATIO:
         return Scale(kind=Kind.SIGNED_LOG, low=low, high=high, unit=unit)
     if low == high:

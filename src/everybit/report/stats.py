@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def describe_stats(stats: Mapping[str, Any]) -> list[str]:
     """Return one phrase a number; nested values are left to the JSON.
 
-    >>> describe_stats({"bytes": 1536, "seconds": 0.41, "steps": 12000, "ranks": 1, "stopped": True})
-    ['1.5 KiB', '0.41 s', '12,000 steps', '1 rank', 'stopped']
+    >>> describe_stats({"bytes": 1536, "seconds": 0.41, "steps": 9000, "ranks": 1, "stopped": True})
+    ['1.5 KiB', '0.41 s', '9,000 steps', '1 rank', 'stopped']
     """
     return [
         phrase
