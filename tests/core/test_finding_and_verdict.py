@@ -68,31 +68,11 @@ def test_unknown_keys_of_a_place_are_refused():
 
 def test_the_keys_of_a_place_are_frozen():
     # The contract: these keys and no synonyms.
-    assert set(Location.__dataclass_fields__) == set(
-        [
-            "path",
-            "member",
-            "tensor",
-            "byte_range",
-            "byte_ranges",
-            "elements",
-            "element_ranges",
-            "line",
-            "column",
-            "run",
-            "rank",
-            "step",
-            "link",
-            "module",
-            "parameter",
-            "optimizer",
-            "worker",
-            "sample",
-            "device",
-            "core",
-            "entry",
-        ]
-    )
+    assert set(Location.__dataclass_fields__) == {
+        "path", "member", "tensor", "byte_range", "byte_ranges", "elements", "element_ranges",
+        "line", "column", "run", "rank", "step", "link", "module", "parameter", "optimizer",
+        "worker", "sample", "device", "core", "entry",
+    }  # fmt: skip
 
 
 def test_many_elements_are_told_as_ranges():
@@ -171,23 +151,9 @@ def test_coverages_add_up():
 def test_the_chain_in_causal_order():
     # The contract's list; a link's position is its number in a run's log.
     assert [str(link) for link in Link] == [
-        "environment",
-        "code",
-        "file",
-        "load",
-        "init",
-        "batch",
-        "rng",
-        "state",
-        "forward",
-        "loss",
-        "grad",
-        "reduce",
-        "update",
-        "save",
-        "export",
-        "output",
-    ]
+        "environment", "code", "file", "load", "init", "batch", "rng", "state", "forward", "loss",
+        "grad", "reduce", "update", "save", "export", "output",
+    ]  # fmt: skip
     assert [link.position for link in Link] == list(range(16))
     assert {str(link) for link in Link if link.kind is LinkKind.CARRIED} == {
         "file", "load", "state", "save",

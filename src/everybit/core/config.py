@@ -151,9 +151,9 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
             ) from None
     if type(value) is not wanted:
         raise ConfigError(
-            f"{name} = {value!r} is a {type(value).__name__}",
+            f"{name} = {value!r} is of type {type(value).__name__}",
             where=where,
-            todo=f"give a {wanted.__name__}",
+            todo=f"give a value of type {wanted.__name__}",
         )
     return value
 
