@@ -72,19 +72,20 @@ def _diff_runs(a: Path, b: Path) -> Outcome:
     from everybit.ledger import open_run
 
     runs = open_run(a), open_run(b)
-    outcome = diff_runs(_run_side(runs[0], "A"), _run_side(runs[1], "B"))
+    outcome = diff_runs(_run_side(runs[0], "A", a), _run_side(runs[1], "B", b))
     # Asked only now: damage inside an intact frame shows once it has been read.
     skipped = [skip for run, side in zip(runs, "AB", strict=True) for skip in _not_read(run, side)]
     return replace(outcome, coverage=outcome.coverage + Coverage(skipped=tuple(skipped)))
 
 
-def _run_side(run: RunReader, name: str) -> RunSide:
+def _run_side(run: RunReader, name: str, path: Path) -> RunSide:
     from everybit.diff.side import RunSide
 
     logs = {rank: run.log(rank) for rank in run.ranks}
     header = next((log.header for log in logs.values() if log.header), {})
     return RunSide(
         name=name,
+        path=str(path),
         ranks={rank: _rank_side(log) for rank, log in logs.items()},
         environment=header.get("environment") or {},
         config=header.get("config") or {},

@@ -28,13 +28,13 @@ class Judgement:
         kind: The kind.
         why: One sentence.
         finding: A recorded finding that explains the parting.
-        run: `A` or `B`, which recorded it.
+        side: The run that recorded it.
     """
 
     kind: DivergenceKind
     why: str
     finding: Finding | None = None
-    run: str = ""
+    side: RunSide | None = None
 
 
 def judge_kind(
@@ -118,7 +118,7 @@ def _damage_before(
 ) -> Judgement | None:
     """Return the damage at rest that one run recorded between the last agreement and here."""
     explaining = [
-        (side.name, finding)
+        (side, finding)
         for side, other in ((a, b), (b, a))
         for finding in side.findings
         if _explains(finding, parting, last_agreed)
@@ -126,13 +126,13 @@ def _damage_before(
     ]
     if not explaining:
         return None
-    run, finding = min(explaining, key=lambda each: (each[1].where.step or 0, each[1].rule))
+    side, finding = min(explaining, key=lambda each: (each[1].where.step or 0, each[1].rule))
     return Judgement(
         kind=DivergenceKind.CORRUPTION,
-        why=f"run {run} recorded {finding.rule} between the last step that agrees and this one: "
-        f"{finding.message}",
+        why=f"run {side.name} recorded {finding.rule} between the last step that agrees and the "
+        f"first that does not: {finding.message}",
         finding=finding,
-        run=run,
+        side=side,
     )
 
 

@@ -33,6 +33,8 @@ _TENSOR_LINKS: Final = frozenset(
     {Link.INIT, Link.LOAD, Link.STATE, Link.GRAD, Link.REDUCE, Link.UPDATE}
 )
 
+_WHAT: Final = {Link.BATCH: "input", Link.RNG: "random stream", Link.LOSS: "loss"}
+
 
 def diff_runs(a: RunSide, b: RunSide) -> Outcome:
     """Compare two runs value by value in causal order, rank by rank.
@@ -46,7 +48,7 @@ def diff_runs(a: RunSide, b: RunSide) -> Outcome:
     )
     checked = Coverage(
         checked=(
-            Checked(what="environment", count=num_compared(a.environment, b.environment)),
+            Checked(what="environment entries", count=num_compared(a.environment, b.environment)),
             Checked(what="ranks", count=len(walks)),
             Checked(what="steps", count=sum(each.num_steps for each in walks)),
             Checked(what="values", count=sum(each.num_values for each in walks)),
@@ -63,11 +65,11 @@ def diff_runs(a: RunSide, b: RunSide) -> Outcome:
         return Outcome(findings=(), first=None, explained_by=(), coverage=coverage, stats=stats)
     parting = parted[0].parting
     assert parting is not None
-    last_agreed = _last_agreed(walks)
+    last_agreed = parted[0].last_agreed
     judged = judge_kind(parting, a, b, last_agreed=last_agreed, explained=bool(differences))
     where = _place(parting, judged)
     finding = rule("DIF181").finding(
-        _message(parting),
+        _message(parting, judged),
         where=where,
         evidence=_evidence(parting, judged, parted, last_agreed, differences),
         remedy=_remedy(judged, differences),
@@ -81,7 +83,7 @@ def diff_runs(a: RunSide, b: RunSide) -> Outcome:
     )
 
 
-def _order(walked: Walked) -> tuple[int, float, int]:
+def _order(walked: Walked) -> tuple[int, int, int]:
     parting = walked.parting
     assert parting is not None
     return parting.order
@@ -94,24 +96,22 @@ def _last_agreed(walks: Sequence[Walked]) -> int | None:
 
 
 def _place(parting: Parting, judged: Judgement) -> Location:
-    place = Location(
-        step=parting.step,
-        rank=parting.rank,
-        link=parting.link,
-        run=judged.run or None,
-    )
+    if judged.finding is not None and judged.side is not None:
+        # Carried state comes before what is computed from it: the damage is the first difference.
+        return replace(judged.finding.where, run=judged.side.path or None)
+    place = Location(step=parting.step, rank=parting.rank, link=parting.link)
+    if parting.missing_in:
+        return replace(place, link=None)
     name = _name(parting)
-    if not name:
+    if not name or parting.link not in _TENSOR_LINKS:
         return place
-    if parting.link in _TENSOR_LINKS:
-        names = split_entry(name)
-        return replace(
-            place,
-            parameter=names["parameter"],
-            optimizer=names.get("optimizer"),
-            tensor=names.get("tensor"),
-        )
-    return replace(place, tensor=name)
+    names = split_entry(name)
+    return replace(
+        place,
+        parameter=names["parameter"],
+        optimizer=names.get("optimizer"),
+        tensor=names.get("tensor"),
+    )
 
 
 def _name(parting: Parting) -> str:
@@ -123,30 +123,31 @@ def _name(parting: Parting) -> str:
     return next(iter((*first.only_a, *first.only_b)), "")
 
 
-def _message(parting: Parting) -> str:
+def _message(parting: Parting, judged: Judgement) -> str:
     step = f"at step {parting.step}" + (f" of rank {parting.rank}" if parting.rank else "")
     if parting.missing_in:
         return f"the runs part {step}: {parting.missing_in} has no record of it"
+    seen = f"{parting.link}: {_difference(parting)}"
+    if judged.finding is not None and judged.side is not None:
+        return f"{judged.finding.message} (run {judged.side.name}); the runs part {step}, {seen}"
+    return f"the runs part {step}, {seen}"
+
+
+def _difference(parting: Parting) -> str:
     first = parting.differences[0]
     count = len(first.differing)
-    parts = []
-    if first.link is Link.LOSS and parting.losses[0] and parting.losses[1]:
-        number = _first_loss(parting.losses)
-        if number is not None:
-            parts.append(f"{parting.losses[0][number]!r} in A, {parting.losses[1][number]!r} in B")
-    elif first.fact:
-        parts.append(first.fact)
-    if count and first.link is not Link.LOSS:
-        parts.append(
-            f"{_shown(first.differing[0][0])}, {count} of {first.num_compared} values differ"
-        )
-    elif not count and not first.fact:
-        side, names = ("A", first.only_a) if first.only_a else ("B", first.only_b)
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        parts.append(f"{_shown(names[0])}{more} recorded in {side} only")
-    elif not parts:
-        parts.append(first.fact or f"{count} of {first.num_compared} values differ")
-    return f"the runs part {step}, {first.link}: {'; '.join(parts)}"
+    number = _first_loss(parting.losses)
+    if first.link is Link.LOSS and number is not None:
+        return f"{parting.losses[0][number]!r} in A, {parting.losses[1][number]!r} in B"
+    if count:
+        text = f"{_shown(first.link, first.differing[0][0])}; "
+        text += f"{count} of {first.num_compared} values differ"
+        return f"{first.fact}; {text}" if first.fact else text
+    if first.fact:
+        return first.fact
+    side, names = ("A", first.only_a) if first.only_a else ("B", first.only_b)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{_shown(first.link, names[0])}{more} recorded in {side} only"
 
 
 def _first_loss(losses: tuple[tuple[float, ...], tuple[float, ...]]) -> int | None:
@@ -156,7 +157,9 @@ def _first_loss(losses: tuple[tuple[float, ...], tuple[float, ...]]) -> int | No
     return None
 
 
-def _shown(name: str) -> str:
+def _shown(link: Link, name: str) -> str:
+    if link not in _TENSOR_LINKS:
+        return f"{_WHAT.get(link, 'value')} {name}"
     place = split_entry(name)
     if "optimizer" in place:
         return f"{place['tensor']} of {place['parameter']} ({place['optimizer']})"
@@ -170,18 +173,17 @@ def _evidence(
     last_agreed: int | None,
     differences: Sequence[Difference],
 ) -> dict[str, Any]:
-    evidence: dict[str, Any] = {
-        "kind": str(judged.kind),
-        "why": judged.why,
-        "last_agreed_step": last_agreed,
-    }
+    evidence: dict[str, Any] = {"kind": str(judged.kind)}
     if parting.missing_in:
-        return evidence | {"missing_in": parting.missing_in}
+        return evidence | {"missing_in": parting.missing_in, "last_agreed_step": last_agreed}
     first = parting.differences[0]
-    evidence |= {"num_differing": len(first.differing), "num_compared": first.num_compared}
+    if judged.finding is not None:
+        evidence["seen_at"] = {"step": parting.step, "link": str(first.link)}
     if first.differing:
         name, word_a, word_b = first.differing[0]
         evidence |= {"name": name, "digest_a": f"{word_a:016x}", "digest_b": f"{word_b:016x}"}
+    evidence |= {"num_differing": len(first.differing), "num_compared": first.num_compared}
+    if len(first.differing) > 1:
         evidence["names"] = [each[0] for each in first.differing[:MAX_NAMES]]
     for key, names in (("only_a", first.only_a), ("only_b", first.only_b)):
         if names:
@@ -193,6 +195,7 @@ def _evidence(
         evidence |= {"losses_a": list(parting.losses[0]), "losses_b": list(parting.losses[1])}
     if any(parting.tainted):
         evidence |= {"tainted_a": parting.tainted[0], "tainted_b": parting.tainted[1]}
+    evidence["last_agreed_step"] = last_agreed
     if len(parting.differences) > 1:
         evidence["links_differing"] = {
             str(each.link): len(each.differing) for each in parting.differences
@@ -200,9 +203,9 @@ def _evidence(
     ranks = [each.rank for each in parted if _order(each)[:2] == parting.order[:2]]
     if len(ranks) > 1:
         evidence["ranks"] = ranks
-    if judged.finding is not None:
+    if judged.finding is not None and judged.side is not None:
         evidence["explained_by_finding"] = {
-            "run": judged.run,
+            "run": judged.side.name,
             "rule": judged.finding.rule,
             "id": judged.finding.id,
             "message": judged.finding.message,

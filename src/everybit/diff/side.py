@@ -57,7 +57,8 @@ class RunSide:
     """One run.
 
     Attributes:
-        name: Its folder, as the user gave it.
+        name: `A` or `B`.
+        path: Its folder, as the user gave it.
         ranks: By number.
         environment: As captured at its start.
         config: Settings it was recorded with.
@@ -66,6 +67,7 @@ class RunSide:
     """
 
     name: str
+    path: str = ""
     ranks: Mapping[int, RankSide]
     environment: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -72,7 +72,7 @@ def diff_tensors(
     first = None
     if findings:
         kind = DivergenceKind(findings[0].evidence["kind"])
-        first = Divergence(where=findings[0].where, kind=kind, why=findings[0].evidence["why"])
+        first = Divergence(where=findings[0].where, kind=kind, why=_why(tally))
     return Outcome(findings=tuple(findings), first=first, coverage=coverage, stats=stats)
 
 
@@ -135,6 +135,14 @@ def _findings(tally: _Tally) -> list[Finding]:
     return found
 
 
+def _why(tally: _Tally) -> str:
+    if tally.differing:
+        return "the bytes differ; the files alone do not tell which are right"
+    if tally.reshaped:
+        return "dtype or shape differ, so that no value can be compared"
+    return "the tensors that both hold are equal; some are in one only"
+
+
 def _with(finding: Finding, more: dict[str, Any]) -> Finding:
     return rule(finding.rule).finding(
         finding.message,
@@ -165,7 +173,6 @@ def _bytes_differ(a: StoredTensor, b: StoredTensor) -> Finding:
         message = f"{a.name}: {_shown(changed.changes[0])}"
     evidence = {
         "kind": str(DivergenceKind.UNKNOWN),
-        "why": "the bytes differ; the files alone do not tell which are right",
         **_both(a, b),
         "digest_a": str(a.tree),
         "digest_b": str(b.tree),
@@ -198,7 +205,6 @@ def _form_differs(a: StoredTensor, b: StoredTensor) -> Finding:
         where=_place(a),
         evidence={
             "kind": str(DivergenceKind.UNKNOWN),
-            "why": "dtype or shape differ, so that no value can be compared",
             **_both(a, b),
             "form_a": forms[0],
             "form_b": forms[1],
@@ -213,7 +219,6 @@ def _alone(side: str, tensor: StoredTensor) -> Finding:
         where=_place(tensor),
         evidence={
             "kind": str(DivergenceKind.MISSING),
-            "why": f"only {side} holds a tensor of this name",
             "only_in": side,
             "dtype": tensor.dtype,
             "shape": list(tensor.shape),

@@ -46,7 +46,7 @@ class Parting:
     @property
     def order(self) -> tuple[int, int, int]:
         """The key that sorts partings of several ranks in causal order."""
-        return (self.step, self.link.position, self.rank)
+        return (self.step, -1 if self.missing_in else self.link.position, self.rank)
 
 
 @dataclass(slots=True, kw_only=True)
