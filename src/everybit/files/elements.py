@@ -206,3 +206,15 @@ def _scattered(tensor: FileTensor, axes: list[int], low: int, high: int) -> list
     starts = flat[np.concatenate(([0], cuts))]
     ends = flat[np.concatenate((cuts - 1, [len(flat) - 1]))] + 1
     return [(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
+
+
+def canonical_element(tensor: FileTensor, stored: bytes) -> bytes:
+    """Return one stored element as canonical bytes: byte order, conjugation, negation applied."""
+    part = tensor.itemsize // (2 if tensor.dtype in _COMPLEX else 1)
+    parts = [bytearray(stored[at : at + part]) for at in range(0, len(stored), part)]
+    for index, piece in enumerate(parts):
+        if tensor.big_endian:
+            piece.reverse()
+        if tensor.negative != (tensor.conjugate and index == 1):
+            piece[-1] ^= 0x80
+    return b"".join(parts)

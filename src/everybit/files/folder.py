@@ -1,0 +1,73 @@
+"""Which files of a folder are meant: for sealing all of them, for verifying the models."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.errors import PathError
+from everybit.files.manifest import MANIFEST_NAME
+from everybit.files.sniff import looks_like_model_name, sniff
+from everybit.files.source import ByteSource
+from everybit.files.tensor import FileFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Folders that hold the business of other tools.
+_NOT_OURS: Final = frozenset({".git", ".hg", ".svn", ".cache", "__pycache__"})
+_TEMPORARY: Final = (".tmp", ".part", ".partial", ".swp", ".lock", ".incomplete", "~")
+
+
+def list_files(folder: Path) -> dict[str, Path]:
+    """Return every file that sealing the folder covers, by its path relative to it.
+
+    All regular files, except manifests, hidden temporary files, and what lies in folders of
+    version control. Links to files are followed wherever they lead, since a loader would follow
+    them; links to folders only where they stay inside, and never in a circle.
+
+    Raises:
+        PathError: A folder cannot be read, or a link leads nowhere.
+    """
+    found = {}
+    for path in _walk(folder, folder.resolve(), ()):
+        name = path.name
+        if name == MANIFEST_NAME or (name.startswith(".") and name.endswith(_TEMPORARY)):
+            continue
+        found[path.relative_to(folder).as_posix()] = path
+    return dict(sorted(found.items()))
+
+
+def _walk(folder: Path, top: Path, above: tuple[Path, ...]) -> Iterator[Path]:
+    try:
+        real = folder.resolve()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        for entry in entries:
+            path = folder / entry.name
+            if entry.is_dir():
+                target = path.resolve()
+                inside = target == top or top in target.parents
+                if entry.name in _NOT_OURS or not inside or target in (*above, real):
+                    continue
+                yield from _walk(path, top, (*above, real))
+            elif entry.is_file():
+                yield path
+            elif entry.is_symlink() and not path.exists():
+                raise PathError(
+                    "is a link that leads nowhere", where=str(path), todo="fetch what it names"
+                )
+    except OSError as error:
+        raise PathError.from_os_error(error, error.filename or folder) from error
+
+
+def holds_model(path: Path) -> bool:
+    """Return whether a file is a model by its name or by its content."""
+    if looks_like_model_name(path.name):
+        return True
+    with ByteSource(path) as source:
+        kind = sniff(source)
+        if kind is FileFormat.ZIP:
+            # `torch.save` writes the pickle record first.
+            return b"/data.pkl" in source.read(0, 512)
+        return kind in (FileFormat.SAFETENSORS, FileFormat.TORCH_LEGACY)

@@ -1,0 +1,164 @@
+"""A sealed file against its seal: equal or not, and if not, which tensors and which elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from everybit.core.finding import Location
+from everybit.core.rule import rule
+from everybit.core.tree import LEAF_BYTES, fold_leaves
+from everybit.core.verdict import Skipped
+from everybit.files.elements import tensor_digest
+from everybit.files.localize import Differences, find_differences
+from everybit.files.outcome import Outcome
+from everybit.files.passes import no_progress, read_leaves
+from everybit.files.reading import read_structure
+from everybit.files.rewritten import compare_rewritten, is_rewritten
+from everybit.files.tensor_damage import damaged_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everybit.core.finding import Finding
+    from everybit.files.manifest import SealedFile
+    from everybit.files.source import ByteSource
+    from everybit.files.structure import Structure
+
+
+def check_sealed(
+    source: ByteSource,
+    sealed: SealedFile,
+    name: str,
+    *,
+    strong: bool = False,
+    progress: Callable[[int], None] = no_progress,
+) -> Outcome:
+    """Compare one open file with its entry in the manifest.
+
+    Args:
+        source: The file.
+        sealed: Its entry.
+        name: Its path relative to the target, for findings.
+        strong: Compare BLAKE3 as well, against those who may lie.
+        progress: Is told the bytes read, as they are.
+    """
+    outcome = Outcome()
+    done = read_leaves(source, strong=strong, progress=progress)
+    outcome.num_bytes = done.num_bytes
+    equal = done.num_bytes == sealed.size_bytes and done.leaves == sealed.leaves
+    if not equal:
+        outcome.findings += _explain(source, sealed, name, done.leaves)
+    elif strong and done.blake3 != sealed.blake3:
+        outcome.findings.append(_forged(sealed, name, str(done.blake3)))
+    if source.changed():
+        # What was read is neither the old file nor the new one.
+        why = "it changed while it was read; verify again when nothing writes to it"
+        return Outcome(skipped=[Skipped(what=name, why=why)], num_bytes=done.num_bytes)
+    outcome.count("files against their seal")
+    if sealed.tensors:
+        outcome.count("tensors against their seal", len(sealed.tensors))
+    if strong:
+        outcome.count("files by BLAKE3")
+    return outcome
+
+
+def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -> list[Finding]:
+    structure = read_structure(source)
+    differences = find_differences(source, sealed, leaves)
+    if is_rewritten(source, sealed, structure, differences):
+        return compare_rewritten(source, sealed, structure, name)
+    findings: list[Finding] = []
+    if source.size < sealed.size_bytes:
+        findings.append(_truncated(source, sealed, name))
+    held, explained = damaged_tensors(source, sealed, differences, name)
+    findings += held
+    rest = [span for span in differences.all_ranges() if not explained(span)]
+    if source.size > sealed.size_bytes:
+        rest.append((sealed.size_bytes, source.size))
+    if rest:
+        findings.append(_outside(source, sealed, structure, differences, rest, name, leaves))
+    return findings
+
+
+def _truncated(source: ByteSource, sealed: SealedFile, name: str) -> Finding:
+    size = source.size
+    before = [t for t in sealed.tensors if all(end <= size for _, end in t.byte_ranges)]
+    readable = [
+        t.name
+        for t in before
+        if t.tree is not None and not t.unreadable and tensor_digest(source, t) == t.tree
+    ]
+    lost = len(sealed.tensors) - len(before)
+    told = f"; {len(readable)} of {len(sealed.tensors)} tensors are whole before the cut"
+    return rule("FIL104").finding(
+        f"{name} ends after {size} of {sealed.size_bytes} bytes{told if sealed.tensors else ''}",
+        where=Location(path=name, byte_range=(size, sealed.size_bytes)),
+        evidence={
+            "size_bytes": size,
+            "expected_bytes": sealed.size_bytes,
+            "promised_by": "the manifest",
+            "readable": readable,
+            "num_lost": lost,
+        },
+    )
+
+
+def _outside(
+    source: ByteSource,
+    sealed: SealedFile,
+    structure: Structure,
+    differences: Differences,
+    rest: list[tuple[int, int]],
+    name: str,
+    leaves: bytes,
+) -> Finding:
+    size = source.size
+    evidence: dict[str, Any] = {
+        "expected": str(sealed.tree),
+        "found": str(fold_leaves("bytes", (size,), size, leaves)),
+    }
+    exact = [
+        {"byte": offset, "before": byte, "after": found, "bits": _bits(byte ^ found)}
+        for offset, byte in sorted(differences.right.items())
+        if any(start <= offset < end for start, end in rest)
+        for found in source.read(offset, 1)
+    ]
+    if exact:
+        evidence["bytes"] = exact[:16]
+    else:
+        evidence["resolution_bytes"] = LEAF_BYTES
+    if structure.damages:
+        evidence["structure"] = [damage.message for damage in structure.damages[:3]]
+    appended = size > sealed.size_bytes and rest == [(sealed.size_bytes, size)]
+    holding = {
+        member.name
+        for member in structure.members
+        if any(start >= member.start and end <= member.end for start, end in rest)
+    }
+    if appended:
+        message = f"{name} has {size - sealed.size_bytes} bytes more than were sealed"
+    else:
+        where = "outside its tensors" if sealed.tensors else "from what was sealed"
+        message = f"{name} differs {where}, at byte {rest[0][0]}" + (
+            f" and {len(rest) - 1} more places" if len(rest) > 1 else ""
+        )
+    place: dict[str, Any] = {"member": holding.pop()} if len(holding) == 1 else {}
+    if len(rest) == 1:
+        place["byte_range"] = rest[0]
+    else:
+        place["byte_ranges"] = tuple(rest)
+    return rule("FIL101").finding(
+        message, where=Location(path=name, **place), evidence=evidence
+    )
+
+
+def _bits(mask: int) -> list[int]:
+    return [bit for bit in range(8) if mask >> bit & 1]
+
+
+def _forged(sealed: SealedFile, name: str, found: str) -> Finding:
+    return rule("FIL101").finding(
+        f"{name} gives the sealed XXH3 digest and another BLAKE3: its bytes were made to deceive",
+        where=Location(path=name, byte_range=(0, sealed.size_bytes)),
+        evidence={"expected": str(sealed.blake3), "found": found},
+    )
