@@ -21,7 +21,7 @@ _PATH = click.Path(path_type=Path)
 @click.argument("b", type=_PATH)
 @config_options("diff")
 def command(a: Path, b: Path, config: Config, output: Output) -> int:
-    r"""Find where two runs, or two model files or folders, part.
+    """Find where two runs, or two model files or folders, part.
 
     Two runs are walked side by side in causal order: environment and code, initial weights, then
     random streams, batch, loss, gradients and weights of each step. Two files are compared tensor

@@ -35,7 +35,7 @@ _PATH = click.Path(path_type=Path)
 def command(
     ctx: click.Context, out: Path | None, as_json: bool, variables: tuple[str, ...]
 ) -> None:
-    r"""Record what this machine and process run on; compare records.
+    """Record what this machine and process run on; compare records.
 
     Python, torch and its libraries, CPU, GPUs, threads, flags that change numbers, listed
     environment variables, every installed package with a digest of its files, the code's commit.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 )
 @config_options("report")
 def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
-    r"""Show what a run recorded, as text, JSON or a page.
+    """Show what a run recorded, as text, JSON or a page.
 
     Prints the verdict and writes one self-contained HTML page. Works on a run that is still going,
     was killed, or whose record is damaged. With --json a page is written only where --out asks for
@@ -43,8 +43,9 @@ def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
     page = out
     if page is None and config.format is Format.TEXT:
         page = run / PAGE_NAME
+    progress = _show_progress if output.shows_progress else None
     try:
-        made = make_report(run, page=page)
+        made = make_report(run, page=page, progress=progress)
     except PathError as error:
         if out is None and page is not None and error.where == str(page):
             raise PathError(
@@ -55,3 +56,8 @@ def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
     if made.page is not None:
         output.note(f"page written to {made.page}")
     return code
+
+
+def _show_progress(num_steps: int) -> None:
+    # Blanked at once where the next line is shorter; the verdict follows on stdout.
+    click.echo(f"\reverybit: {num_steps:,} steps read\r", err=True, nl=False)

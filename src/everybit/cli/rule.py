@@ -11,7 +11,7 @@ from everybit.cli.output import emit
 @click.argument("key", metavar="ID|SLUG", required=False)
 @click.option("--all", "show_all", is_flag=True, help="List every rule.")
 def command(key: str | None, show_all: bool) -> None:
-    r"""Explain a rule: what it means and what to do.
+    """Explain a rule: what it means and what to do.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "everybit.cli.run",
         "Run a training script and watch its weights and optimizer state.",
     ),
-    "diff": ("everybit.cli.diff", "Find where two runs, or two model files, part."),
+    "diff": ("everybit.cli.diff", "Find where two runs, or two model files or folders, part."),
     "report": ("everybit.cli.report", "Show what a run recorded, as text, JSON or a page."),
     "seal": ("everybit.cli.seal", "Remember the bytes of model files in a manifest."),
     "verify": ("everybit.cli.verify", "Test whether model files still hold the right bytes."),
