@@ -271,3 +271,37 @@ def test_many_ranks_and_long_runs_stay_small():
     text = PageReader(made).text
     assert "Each point stands for" in text
     assert "and 52 more" in text
+
+
+def healed(healed_: bool, tainted: bool) -> Verdict:
+    data = flip(step=7).to_json()
+    data["evidence"] = {**data["evidence"], "healed": healed_, "tainted": tainted}
+    return whole_verdict(findings=(type(flip()).from_json(data),))
+
+
+@pytest.mark.parametrize(
+    ("healed_", "tainted", "told"),
+    [
+        (True, False, "healed before its use: no later value depends on it"),
+        (True, True, "from then on may depend on damaged bits"),
+        (False, False, "from then on may depend on damaged bits"),
+    ],
+)
+def test_what_a_break_means_for_what_came_after(healed_, tainted, told):
+    text = PageReader(page(healed(healed_, tainted))).text
+    assert f"The first break is at state , before step 7{'.' if 'healed' in told else ':'}" in text
+    assert told in text
+    assert ("1 healed" in text) == healed_
+
+
+def test_a_run_that_healed_is_not_told_to_heal():
+    header = {"command": ["python", "train.py"], "config": {"on_finding": "heal"}}
+    verdict = whole_verdict(findings=(flip(),))
+    assert "--on-finding heal" in PageReader(page(verdict)).text
+    assert "--on-finding heal" not in PageReader(page(verdict, [log(header=header)])).text
+
+
+def test_several_ranks_are_started_by_torchrun():
+    verdict = whole_verdict(findings=(flip(),))
+    text = PageReader(page(verdict, [log(rank=0), log(rank=1)])).text
+    assert "torchrun ... -m everybit run --on-finding heal train.py" in text

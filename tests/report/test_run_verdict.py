@@ -39,6 +39,7 @@ def test_a_clean_run_is_clean(make_run: RunMaker):
     ]
     assert verdict.stats["state"] == "ended cleanly"
     assert (verdict.stats["first_step"], verdict.stats["last_step"]) == (0, 19)
+    assert verdict.stats["steps"] == 20
     assert verdict.stats["guard_seconds"] == 0.12
 
 
@@ -59,6 +60,7 @@ def test_findings_of_all_ranks_come_in_order_of_step(make_run: RunMaker):
     assert len(verdict.coverage.skipped) == 1
     assert verdict.stats["seconds"] == 24.0
     assert verdict.stats["ranks"] == 2
+    assert verdict.stats["steps"] == 20
 
 
 def test_a_run_that_is_still_going_is_never_clean(make_run: RunMaker):
@@ -92,6 +94,7 @@ def test_a_resumed_run_keeps_its_killed_attempt_as_a_note(make_run: RunMaker):
     assert verdict.stats["state"] == "ended cleanly"
     assert verdict.stats["attempts"] == 2
     assert verdict.stats["last_step"] == 39
+    assert verdict.stats["steps"] == 45
 
 
 def test_a_finding_of_a_later_attempt_names_it(make_run: RunMaker):

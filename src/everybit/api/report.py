@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from everybit._version import __version__
 from everybit.core.atomic import check_writable, write_atomically
-from everybit.core.finding import Finding
 from everybit.core.verdict import Verdict
 from everybit.detect.run_ended import judge_damage, judge_end
 from everybit.ledger import open_run
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from everybit.core.finding import Finding
     from everybit.ledger import LogReader, RunReader
 
 PAGE_NAME = "report.html"
@@ -56,8 +56,15 @@ def make_report(
     *,
     page: Path | None,
     clock: Callable[[], float] = time.time,
+    progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Judge a run and, where `page` is given, write its page there.
+
+    Args:
+        path: The run folder.
+        page: Where to write the page; no page where None.
+        clock: Wall clock, seconds since the epoch.
+        progress: Is told the number of steps read so far of a log, now and then.
 
     Raises:
         PathError: `path` is no run folder, or the page cannot be written. Whether it can is tested
@@ -68,7 +75,7 @@ def make_report(
         check_writable(page)
     if page is None:
         return Report(verdict=verdict_of_run(run), page=None)
-    logs = [summarise_log(log) for log in iterate_logs(run)]
+    logs = [summarise_log(log, progress) for log in iterate_logs(run)]
     # After the summaries: reading the steps may still find damage.
     verdict = verdict_of_run(run)
     html = render_page(verdict, logs, run=str(run.path), made_at_s=clock(), version=__version__)
@@ -143,8 +150,12 @@ def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, An
         "state": ", ".join(states) or "no log",
         "ranks": len(run.ranks),
         "attempts": max((log.attempt + 1 for log, _ in judged), default=0),
+        # Ranks do the same steps; attempts add to one another.
+        "steps": max(
+            (sum(log.num_steps for log in run.logs(rank)) for rank in run.ranks), default=0
+        ),
     }
     if ranges:
         own["first_step"] = min(steps.start for steps in ranges)
         own["last_step"] = max(steps.stop - 1 for steps in ranges)
-    return {**own, **stats}
+    return {**stats, **own}

@@ -96,6 +96,35 @@ def tested_links(coverage: Coverage) -> set[Link]:
     return found
 
 
+def explain_break(findings: Iterable[Finding]) -> str:
+    """Return where the chain broke first, and what that means for what came after; or nothing."""
+    broken = [
+        (finding, link)
+        for finding in findings
+        if finding.severity is Severity.ERROR and (link := link_of(finding)) is not None
+    ]
+    if not broken:
+        return ""
+    last = float("inf")
+    first, link = min(
+        broken, key=lambda pair: last if pair[0].where.step is None else pair[0].where.step
+    )
+    step = first.where.step
+    text = f"The first break is at `{link}`" + ("" if step is None else f", before step {step:,}")
+    facts = [finding.evidence for finding, _ in broken]
+    if all(fact.get("healed") is True and not fact.get("tainted") for fact in facts):
+        return f"{text}. All damage was healed before its use: no later value depends on it."
+    if step is None:
+        return f"{text}: what follows it in the chain may depend on damaged bits."
+    return f"{text}: what was computed from then on may depend on damaged bits."
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    if all(finding.evidence.get("healed") is True for finding in findings):
+        return f"{len(findings):,} healed"
+    return plural(len(findings), "finding")
+
+
 def _state(
     link: Link, findings: Sequence[Finding], tested: set[Link], recorded: set[Link]
 ) -> LinkState:
@@ -105,7 +134,7 @@ def _state(
         return LinkState(
             link=link,
             standing=Standing.BROKEN if grave else Standing.DOUBTFUL,
-            words=plural(len(findings), "finding"),
+            words=_count(findings),
             finding=gravest.id,
         )
     if link in tested:

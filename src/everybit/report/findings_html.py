@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.errors import UsageError
 from everybit.core.rule import rule
@@ -16,7 +16,7 @@ from everybit.report.place import describe_place
 from everybit.report.safe_text import printable_message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
 
@@ -87,7 +87,7 @@ def _evidence(finding: Finding) -> Markup:
     shown = changes[:MAX_CHANGES]
     dtype = finding.evidence.get("dtype")
     lines = [
-        tag("li", tag("span", describe_change(change, "→")), draw_bits(change, dtype))
+        tag("li", tag("span", describe_change(change, "→")), _bits(change, dtype))
         for change in shown
     ]
     rest = describe_rest(finding.evidence, len(shown)) if changes else ""
@@ -101,6 +101,11 @@ def _evidence(finding: Finding) -> Markup:
             else None,
         ]
     )
+
+
+def _bits(change: Mapping[str, Any], dtype: object) -> Markup | None:
+    picture = draw_bits(change, dtype)
+    return None if picture is None else tag("div", picture, class_="scroll")
 
 
 def _explanation(rule_id: str) -> Markup | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +36,12 @@ def suggest_steps(run: str, verdict: Verdict, logs: Sequence[LogSummary]) -> lis
     steps: list[NextStep] = []
     rules = list(dict.fromkeys(finding.rule for finding in verdict.findings))
     at_rest = any(rule.startswith("MEM6") for rule in rules)
-    if at_rest:
+    if at_rest and not _heals(logs):
         steps.append(
             NextStep(
-                command=f"everybit run --on-finding heal {_script(logs)}",
-                purpose="Run it again and put the right bits back before they are used.",
+                command=f"{_launcher(logs)} run --on-finding heal {_script(logs)}",
+                purpose="Run it again and put the right bits back before they are used"
+                ' (in code: `Guard(..., on_finding="heal")`).',
             )
         )
     if at_rest or any(log.state not in (State.CLEAN, State.RUNNING) for log in logs):
@@ -78,6 +80,16 @@ def command_line(logs: Sequence[LogSummary]) -> str:
         if isinstance(command, list | tuple) and command:
             return shlex.join(str(part) for part in command)
     return ""
+
+
+def _heals(logs: Sequence[LogSummary]) -> bool:
+    configs = [log.header.get("config") for log in logs]
+    return any(isinstance(c, Mapping) and c.get("on_finding") == "heal" for c in configs)
+
+
+def _launcher(logs: Sequence[LogSummary]) -> str:
+    many = len({log.rank for log in logs}) > 1
+    return "torchrun ... -m everybit" if many else "everybit"
 
 
 def _script(logs: Sequence[LogSummary]) -> str:

@@ -8,9 +8,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from everybit.core.verdict import Status
-from everybit.report.chain import stand
+from everybit.report.chain import explain_break, stand
 from everybit.report.chain_svg import draw_chain
-from everybit.report.findings_html import NUM_SHOWN, draw_findings
+from everybit.report.findings_html import NUM_SHOWN, draw_findings, prose
 from everybit.report.loss_svg import draw_loss
 from everybit.report.markup import Markup, join, tag
 from everybit.report.next_steps import command_line, suggest_steps
@@ -55,7 +55,7 @@ def render_page(
             _section("findings", "Findings", draw_findings(verdict.findings)),
             _section("coverage", "What this stands on", draw_coverage(verdict.coverage)),
             _section("logs", "Ranks and attempts", draw_logs(logs)),
-            _section("cost", "What watching cost", draw_cost(logs, verdict.stats)),
+            _section("cost", "What watching cost", draw_cost(logs)),
             _section("next", "How to go on", _next(verdict, logs, run)),
             _section("environment", "Environment", _environment(logs)),
         ),
@@ -168,7 +168,14 @@ def _chain(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
         for css, words in keys
         if css in present
     ]
-    return join([draw_chain(states, shown), tag("ul", legend, class_="legend")])
+    told = explain_break(verdict.findings)
+    return join(
+        [
+            tag("p", prose(told)) if told else None,
+            draw_chain(states, shown),
+            tag("ul", legend, class_="legend"),
+        ]
+    )
 
 
 def _loss(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
@@ -188,7 +195,7 @@ def _loss(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
 
 def _next(verdict: Verdict, logs: Sequence[LogSummary], run: str) -> Markup:
     items = [
-        tag("li", tag("pre", tag("code", step.command), tabindex=0), tag("p", step.purpose))
+        tag("li", tag("pre", tag("code", step.command), tabindex=0), tag("p", prose(step.purpose)))
         for step in suggest_steps(run, verdict, logs)
     ]
     return tag("ol", items, class_="steps")

@@ -11,7 +11,7 @@ from everybit.ledger import Liveness
 from everybit.report.series import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from everybit.core.link import Link
     from everybit.ledger import LogReader, RunReader
@@ -99,8 +99,17 @@ _UNENDED: Final = {
 }
 
 
-def summarise_log(log: LogReader) -> LogSummary:
-    """Read a log once, front to back."""
+#: Steps between two reports of progress.
+PROGRESS_EVERY: Final = 20_000
+
+
+def summarise_log(log: LogReader, progress: Callable[[int], None] | None = None) -> LogSummary:
+    """Read a log once, front to back.
+
+    Args:
+        log: The log.
+        progress: Is told the number of steps read, every `PROGRESS_EVERY` of them.
+    """
     end = log.end
     summary = LogSummary(
         rank=log.rank,
@@ -116,6 +125,8 @@ def summarise_log(log: LogReader) -> LogSummary:
     for record in log.steps():
         step = record.step
         summary.num_steps += 1
+        if progress is not None and summary.num_steps % PROGRESS_EVERY == 0:
+            progress(summary.num_steps)
         if summary.first_step is None or summary.last_step is None:
             summary.first_step = summary.last_step = step
             summary.started_s = record.time_s

@@ -11,7 +11,7 @@ from everybit.report.loss_svg import draw_guard_share
 from everybit.report.markup import Markup, join, tag, text
 from everybit.report.run_summary import State
 from everybit.report.safe_text import number, plural
-from everybit.report.stats import describe_stats, format_seconds
+from everybit.report.stats import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,6 +53,8 @@ def draw_coverage(coverage: Coverage) -> Markup:
 
 def draw_logs(logs: Sequence[LogSummary]) -> Markup:
     """Return the table of ranks and attempts."""
+    if not logs:
+        return tag("p", "No log is on record.", class_="quiet")
     names = ("rank", "attempt", "state", "steps", "from", "to", "first step at", "step time")
     rows = [
         tag(
@@ -74,7 +76,7 @@ def draw_logs(logs: Sequence[LogSummary]) -> Markup:
     return join([tag("div", table, class_="scroll"), more and tag("p", more, class_="quiet")])
 
 
-def draw_cost(logs: Sequence[LogSummary], stats: Mapping[str, Any]) -> Markup:
+def draw_cost(logs: Sequence[LogSummary]) -> Markup:
     """Return what watching cost: the guard's share of the step time."""
     seconds = sum(log.seconds for log in logs)
     guard = sum(log.guard_seconds for log in logs)
@@ -85,14 +87,7 @@ def draw_cost(logs: Sequence[LogSummary], stats: Mapping[str, Any]) -> Markup:
         tag("b", f"{100 * guard / seconds:.2f} %"),
         f" of the step time: {format_seconds(guard)} of {format_seconds(seconds)}.",
     ]
-    told = ", ".join(describe_stats(stats))
-    return join(
-        [
-            tag("p", words),
-            draw_guard_share(logs),
-            tag("p", f"On record: {told}.", class_="quiet") if told else None,
-        ]
-    )
+    return join([tag("p", words), draw_guard_share(logs)])
 
 
 def draw_environment(header: Mapping[str, Any]) -> Markup:

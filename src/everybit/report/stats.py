@@ -72,7 +72,7 @@ def _phrase(name: str, value: Any) -> str | None:
             return form(value)
         if name.endswith(f"_{unit}"):
             return f"{words.removesuffix(unit).strip()} {form(value)}"
-    if name.endswith("_share"):
+    if name == "overhead" or name.endswith("_share"):
         return f"{words} {100 * value:.2g} %"
     if isinstance(value, int) and words.endswith("s"):
         return f"{value:,} {words[:-1] if value == 1 else words}"
