@@ -78,6 +78,10 @@ def _of_rank(walked: Walked, a: RankSide, b: RankSide) -> list[Skipped]:
         )
         for side in sorted(walked.starts_only)
     ]
+    skipped += [
+        Skipped(what="names", why=f"{note}; paired without it", promised=False)
+        for note in sorted(walked.notes)
+    ]
     if walked.parting is None:
         skipped += _ends(what, sides)
     return skipped

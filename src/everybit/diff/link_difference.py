@@ -26,6 +26,7 @@ class LinkDifference:
         num_compared: Values that both sides have.
         only_a: Names recorded in A only.
         only_b: Names recorded in B only.
+        note: How the names were paired, where they are not simply equal.
         fact: A difference that is no digest (`the update was skipped in A only`), in words.
         optimizers_differ: The fact is that optimizers of different names stepped.
     """
@@ -35,6 +36,7 @@ class LinkDifference:
     num_compared: int = 0
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
+    note: str = ""
     fact: str = ""
     optimizers_differ: bool = False
 
@@ -61,6 +63,7 @@ def compare_tables(
     only_a: list[str] = []
     only_b: list[str] = []
     num_compared = 0
+    note = ""
     for one, other in zip(a, b, strict=False):
         words_a, words_b = one.words(), other.words()
         if one.names == other.names:
@@ -74,6 +77,7 @@ def compare_tables(
             continue
         found = _aligned(one.names, other.names)
         num_compared += len(found.pairs)
+        note = note or found.note
         differing += [
             (one.names[at], words_a[at], words_b[there])
             for at, there in found.pairs
@@ -91,11 +95,19 @@ def compare_tables(
         num_compared=num_compared,
         only_a=tuple(only_a),
         only_b=tuple(only_b),
+        note=note,
     )
 
 
-def compare_steps(a: StepRecord, b: StepRecord) -> tuple[list[LinkDifference], int]:
+def compare_steps(
+    a: StepRecord, b: StepRecord, notes: set[str]
+) -> tuple[list[LinkDifference], int]:
     """Compare two records of the same step.
+
+    Args:
+        a: The record of A.
+        b: The record of B.
+        notes: Takes up how names were paired.
 
     Returns:
         The links that differ, in causal order, and how many values were compared.
@@ -110,6 +122,7 @@ def compare_steps(a: StepRecord, b: StepRecord) -> tuple[list[LinkDifference], i
             [table for table in b.tables if table.link is link],
         )
         num_compared += found.num_compared
+        notes |= {found.note} - {""}
         if found.parts:
             differences.append(found)
     num_compared += len(a.losses)

@@ -63,6 +63,7 @@ class Walked:
         lost: `(side, what)` of steps that damage hides, with how many.
         unordered: Sides whose steps do not ascend.
         overwritten: Initial values that differ and were loaded over before use.
+        notes: How names were paired, where they are not simply equal.
         starts_only: Sides that alone have digests outside a step.
     """
 
@@ -76,6 +77,7 @@ class Walked:
     unordered: set[str] = field(default_factory=set)
     overwritten: int = 0
     starts_only: set[str] = field(default_factory=set)
+    notes: set[str] = field(default_factory=set)
 
 
 def walk(a: RankSide, b: RankSide) -> Walked:
@@ -130,7 +132,7 @@ def _compare(
 ) -> Parting | None:
     step = a[0]
     if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
-        differences, num_values = compare_steps(a[2], b[2])
+        differences, num_values = compare_steps(a[2], b[2], walked.notes)
         walked.num_values += num_values
         walked.num_steps += 1
         differences = _without_lost(differences, sides, walked)
