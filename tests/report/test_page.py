@@ -95,7 +95,7 @@ def test_coverage_cost_environment_and_command_are_there():
         "forward not in this release",
         "1.00 %",
         "python train.py",
-        "python 1 entry v 3.11",
+        "python v: 3.11 v 3.11",
         "everybit run --on-finding heal train.py",
         "everybit diff runs/a OTHER_RUN",
     ):
@@ -269,7 +269,7 @@ def test_many_ranks_and_long_runs_stay_small():
     made = page(whole_verdict(), logs)
     assert len(made) < 2_000_000
     text = PageReader(made).text
-    assert "Each point stands for" in text
+    assert "A point stands for several steps" in text
     assert "and 52 more" in text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import stat
 
@@ -207,3 +208,20 @@ def test_a_copied_run_reads_the_same(make_run: RunMaker, tmp_path):
     shutil.copytree(make_run.path, tmp_path / "copy")
     copied = verdict_of_run(open_run(tmp_path / "copy"))
     assert rules(copied) == rules(judge(make_run))
+
+
+def test_any_flipped_bit_still_gives_a_report_that_is_not_clean(make_run: RunMaker):
+    make_run.attempt(range(6), findings=(flip(step=3),))
+    rng = random.Random(7)
+    files = [*make_run.logs(), make_run.path / "run.json"]
+    for _ in range(60):
+        file = rng.choice(files)
+        whole = file.read_bytes()
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        file.write_bytes(damaged)
+        verdict = judge(make_run)
+        assert verdict.exit_code() == 1
+        assert "RUN152" in rules(verdict) or "RUN151" in rules(verdict)
+        report(make_run.path)
+        file.write_bytes(whole)

@@ -186,7 +186,7 @@ def _loss(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
     note = tag("p", f"{plural(broken, 'value')} not finite, shaded.") if broken else None
     widest = max(log.losses.width for log in logs)
     folded = (
-        tag("p", f"Each point stands for {widest:,} steps: mean, lowest and highest.")
+        tag("p", "A point stands for several steps: their mean, lowest and highest value.")
         if widest > 1
         else None
     )

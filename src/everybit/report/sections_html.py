@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 MAX_LOGS: Final = 128
 MAX_ENTRIES: Final = 2000
-#: Sections of the environment that are long and seldom read; folded.
-_FOLDED: Final = {"packages", "variables", "argv"}
+#: Sections of the environment that are read most; the others are folded.
+_OPEN: Final = {"torch", "threads", "determinism"}
 
 
 def draw_coverage(coverage: Coverage) -> Markup:
@@ -103,11 +103,11 @@ def draw_environment(header: Mapping[str, Any]) -> Markup:
     return join(sections)
 
 
-def clock_text(seconds: float) -> str:
+def clock_text(seconds: Any) -> str:
     """Return a wall clock time in UTC, or nothing where it cannot be one."""
     try:
         return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
+    except (TypeError, ValueError, OverflowError, OSError):
         return ""
 
 
@@ -119,8 +119,11 @@ def _section(name: str, value: Any) -> Markup:
     table = tag("div", tag("table", tag("tbody", rows), class_="entries"), class_="scroll")
     if not name:
         return table
-    title = tag("summary", name, " ", tag("span", plural(len(entries), "entry"), class_="quiet"))
-    return tag("details", title, table, open=name not in _FOLDED and len(entries) <= 12)
+    # A section of one value (why it is absent, say) needs no unfolding.
+    single = len(entries) == 1
+    told = join([*entries[0]], ": ") if single else plural(len(entries), "value")
+    title = tag("summary", name, " ", tag("span", told, class_="quiet"))
+    return tag("details", title, table, open=name in _OPEN and not single)
 
 
 def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[Markup, Markup]]:
@@ -135,7 +138,8 @@ def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[Markup, Markup]]:
             todo.extend(reversed(inner))
             continue
         count += 1
-        yield text(name or "value", 200), text(_value(item), 2000)
+        shown = clock_text(item) if name == "captured_at" else _value(item)
+        yield text(name or "value", 200), text(shown, 2000)
 
 
 def _value(item: Any) -> str:

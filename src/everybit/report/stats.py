@@ -38,6 +38,15 @@ def format_bytes(size: float) -> str:
     return f"{amount:.4g} TiB"
 
 
+def format_share(share: float) -> str:
+    """Return a share in percent, three digits at most.
+
+    >>> format_share(0.0162), format_share(0.0004), format_share(1.8)
+    ('1.62 %', '0.04 %', '180 %')
+    """
+    return f"{100 * share:.2f} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+
+
 def format_seconds(seconds: float) -> str:
     """Return a duration in the unit that fits it.
 
@@ -73,7 +82,7 @@ def _phrase(name: str, value: Any) -> str | None:
         if name.endswith(f"_{unit}"):
             return f"{words.removesuffix(unit).strip()} {form(value)}"
     if name == "overhead" or name.endswith("_share"):
-        return f"{words} {100 * value:.2g} %"
+        return f"{words} {format_share(value)}"
     if isinstance(value, int) and words.endswith("s"):
         return f"{value:,} {words[:-1] if value == 1 else words}"
     if isinstance(value, int):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS: Final = 20
 MAX_CHANGES: Final = 3
-MAX_FACTS: Final = 5
+MAX_FACTS: Final = 8
 MAX_SKIPPED: Final = 12
 INDENT: Final = " " * 9
 # Keeps a number and its unit on one line; foreign text cannot hold it (`printable` spells it out).
@@ -185,8 +185,9 @@ def _evidence_lines(finding: Finding, arrow: str, *, verbose: bool) -> Iterator[
     if rest:
         yield rest
     facts = facts_in(finding.evidence)
-    for name, value in facts if verbose else facts[:MAX_FACTS]:
-        yield f"{name}: {value}"
+    told = [f"{name}: {value}" for name, value in (facts if verbose else facts[:MAX_FACTS])]
+    if told:
+        yield "; ".join(told)
 
 
 def _tell_coverage(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
