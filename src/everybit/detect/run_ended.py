@@ -28,7 +28,10 @@ def judge_end(log: LogReader, *, resumed: bool = False) -> Finding | None:
     severity: Severity | None = None
     certainty: Certainty | None = None
     if end is not None:
-        if end.reason is EndReason.CLEAN or (end.reason is EndReason.EXIT and end.code == 0):
+        # A policy's stop is told by the finding that it stopped at.
+        if end.reason in (EndReason.CLEAN, EndReason.STOPPED):
+            return None
+        if end.reason is EndReason.EXIT and end.code == 0:
             return None
         evidence |= {"reason": str(end.reason), "code": end.code, "detail": end.detail}
         if end.reason is EndReason.EXCEPTION:

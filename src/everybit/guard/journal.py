@@ -30,7 +30,6 @@ class Journal:
         self.num_findings = 0
         self.num_steps = 0
         self.spent_s = 0.0
-        self.stopped = False
         self._writer = writer
         self._began = time.perf_counter()
         self._last_end = math.nan
@@ -107,7 +106,6 @@ class Journal:
             "guard_seconds": round(self.spent_s, 3),
             "overhead": round(self.spent_s / max(seconds - self.spent_s, 1e-9), 4),
             "findings": self.num_findings,
-            "stopped": self.stopped,
             **stats,
         }
         self._writer.coverage(coverage, numbers)

@@ -74,20 +74,30 @@ class Marks:
 
     def take(self) -> None:
         """Mark every tensor as it is now."""
-        for index in range(len(self.tracked)):
-            self.take_one(index)
+        raws = []
+        for index, item in enumerate(self.tracked):
+            self._versions[index] = version(item.tensor)
+            if self._sizes[index] > ROW_BYTES:
+                self._take_large(index)
+            else:
+                raw = self._read_small(index)
+                self._verbatim[index] = raw
+                if raw:
+                    raws.append(raw)
+        self._layout.fill_small(self._vector, raws)
 
     def take_one(self, index: int) -> None:
         """Mark one tensor as it is now."""
-        tensor = self.tracked[index].tensor
-        self._versions[index] = version(tensor)
-        num_bytes = self._sizes[index]
-        view = self._views[index]
-        if num_bytes <= ROW_BYTES:
-            raw = self._read_small(index)
-            self._verbatim[index] = raw
-            self._layout.fill(self._vector, index, np.frombuffer(raw, np.uint8))
+        self._versions[index] = version(self.tracked[index].tensor)
+        if self._sizes[index] > ROW_BYTES:
+            self._take_large(index)
             return
+        raw = self._read_small(index)
+        self._verbatim[index] = raw
+        self._layout.fill(self._vector, index, np.frombuffer(raw, np.uint8))
+
+    def _take_large(self, index: int) -> None:
+        view = self._views[index]
         if view is None:
             view = self.memories[index].bytes_()
         hasher = xxhash.xxh3_64()
@@ -96,7 +106,7 @@ class Marks:
         if self._shadow:
             shadow = self._shadows[index]
             if shadow is None:
-                shadow = self._shadows[index] = np.empty(num_bytes, np.uint8)
+                shadow = self._shadows[index] = np.empty(len(view), np.uint8)
             np.copyto(shadow, view)
 
     def same_memory(self, index: int) -> bool:

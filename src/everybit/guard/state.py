@@ -54,6 +54,7 @@ class CarriedState:
         self._writers = writers
         self._shadow = shadow
         self._groups: dict[str, list[AnyMarks]] = {}
+        self._structure: list[int] = []
         self._deferred: list[_Question] = []
 
     def add_root(self, module: torch.nn.Module) -> list[torch.nn.Module]:
@@ -95,23 +96,53 @@ class CarriedState:
     def mark_all(self) -> None:
         """Look at everything anew and mark it as it is."""
         wanted = self._enumerate()
-        self._groups = {
-            key: self._marked(items, self._groups.get(key)) for key, items in wanted.items()
-        }
-        self._writers.watch(item.tensor for items in wanted.values() for item in items)
+        self._take_up(
+            {key: self._marked(items, self._groups.get(key)) for key, items in wanted.items()}
+        )
 
     def mark_updated(self, optimizer: torch.optim.Optimizer) -> None:
         """Mark what an optimizer's step may have written, and the buffers; take up late-comers."""
+        written = self._written_by(optimizer)
+        if self._structure == self._look_at_structure() and self._all_in_place():
+            for key in written & self._groups.keys():
+                for marks in self._groups[key]:
+                    marks.take()
+            return
         wanted = self._enumerate()
         groups = {}
         for key, items in wanted.items():
             known = self._groups.get(key)
-            if known is not None and key not in self._written_by(optimizer) and _fits(known, items):
+            if known is not None and key not in written and _fits(known, items):
                 groups[key] = known
             else:
                 groups[key] = self._marked(items, known)
+        self._take_up(groups)
+
+    def _take_up(self, groups: dict[str, list[AnyMarks]]) -> None:
         self._groups = groups
-        self._writers.watch(item.tensor for items in wanted.values() for item in items)
+        self._structure = self._look_at_structure()
+        self._writers.watch(
+            item.tensor for group in groups.values() for marks in group for item in marks.tracked
+        )
+
+    def _look_at_structure(self) -> list[int]:
+        """Return sizes that change when tensors are added or removed anywhere."""
+        sizes = []
+        for root, _ in self.roots:
+            for module in root.modules():
+                sizes += [len(module._parameters), len(module._buffers), len(module._modules)]
+        for optimizer, _ in self.optimizers:
+            sizes += [len(group["params"]) for group in optimizer.param_groups]
+            sizes += [len(state) for state in optimizer.state.values()]
+        return sizes
+
+    def _all_in_place(self) -> bool:
+        return all(
+            item.in_place and marks.same_memory(index)
+            for group in self._groups.values()
+            for marks in group
+            for index, item in enumerate(marks.tracked)
+        )
 
     def _written_by(self, optimizer: torch.optim.Optimizer) -> set[str]:
         # A parameter that two optimizers share is in the group of the first.

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 class EndReason(StrEnum):
-    """Why a log ends."""
+    """Why a log ends; `stopped` is the policy's own doing."""
 
     CLEAN = "clean"
     EXCEPTION = "exception"
     SIGNAL = "signal"
     EXIT = "exit"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

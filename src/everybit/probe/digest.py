@@ -10,6 +10,7 @@ import torch
 import xxhash
 
 from everybit.core.digest import Algorithm, Digest
+from everybit.core.grid import ROW_BYTES
 from everybit.probe.grid_device import device_digest
 from everybit.probe.memory import TensorMemory, why_unreadable
 from everybit.probe.sums import sum_layout
@@ -30,7 +31,9 @@ def grid_words(tensors: Sequence[torch.Tensor]) -> np.ndarray[Any, np.dtype[np.u
     layout = sum_layout([(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in memories])
     vector = layout.new_vector()
     for index, memory in enumerate(memories):
-        layout.fill(vector, index, memory.bytes_())
+        if memory.num_bytes > ROW_BYTES:
+            layout.fill(vector, index, memory.bytes_())
+    layout.fill_small(vector, [memories[index].copy() for index in layout.small])
     return layout.digests(vector)
 
 

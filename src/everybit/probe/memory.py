@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
+_NAMES: dict[torch.dtype, str] = {}
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the canonical name of a torch dtype.
 
     >>> dtype_name(torch.bfloat16)
     'bfloat16'
     """
-    return str(dtype).removeprefix("torch.")
+    name = _NAMES.get(dtype)
+    if name is None:
+        name = _NAMES[dtype] = str(dtype).removeprefix("torch.")
+    return name
 
 
 def why_unreadable(tensor: torch.Tensor) -> str:
@@ -123,6 +129,12 @@ class TensorMemory:
         flat = self.flat().cpu()
         array = _array_at(flat.data_ptr(), self.num_bytes)
         return array.copy()
+
+    def copy(self) -> bytes:
+        """Return a copy of the bytes in memory order."""
+        if self.dense and self.tensor.device.type == "cpu":
+            return ctypes.string_at(self.tensor.data_ptr(), self.num_bytes)
+        return self.bytes_().tobytes()
 
     def element(self, index: int) -> int:
         """Return the flat row-major index of the element at `index` in memory order."""

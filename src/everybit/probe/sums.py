@@ -17,6 +17,7 @@ from everybit.core.grid import (
     BLOCK_ROWS,
     ROW_BYTES,
     ROW_WORDS,
+    WORD_BYTES,
     GridSums,
     col_keys,
     header_word,
@@ -48,6 +49,13 @@ class SumLayout:
         ends: End of each tensor's column sums.
         keys: Position key of every entry.
         headers: Header word of each tensor.
+        used: Tensors that are not empty.
+        used_starts: Where their row sums start.
+        small: Tensors of at most one row, which are summed together.
+        small_pads: Zero bytes that fill each of those up to whole words.
+        small_offsets: Where each begins among the words of all of them.
+        small_cols: Places of those words in the vector.
+        small_rows: Places of their row sums.
     """
 
     num_bytes: tuple[int, ...]
@@ -56,6 +64,13 @@ class SumLayout:
     ends: tuple[int, ...]
     keys: Words
     headers: Words
+    used: NDArray[np.intp]
+    used_starts: NDArray[np.intp]
+    small: tuple[int, ...]
+    small_pads: tuple[bytes, ...]
+    small_offsets: NDArray[np.intp]
+    small_cols: NDArray[np.intp]
+    small_rows: NDArray[np.intp]
 
     def new_vector(self) -> Words:
         """Return an empty vector for the sums."""
@@ -63,11 +78,10 @@ class SumLayout:
 
     def digests(self, vector: Words) -> Words:
         """Return the grid digest word of each tensor (uint64, one a tensor)."""
-        totals = np.zeros(len(self.starts), np.uint64)
-        used = [i for i, (a, b) in enumerate(zip(self.starts, self.ends, strict=True)) if b > a]
-        if used:
+        totals = np.zeros(len(self.num_bytes), np.uint64)
+        if len(self.used):
             mixed = mix(vector ^ self.keys)
-            totals[used] = np.add.reduceat(mixed, [self.starts[i] for i in used])
+            totals[self.used] = np.add.reduceat(mixed, self.used_starts)
         return mix(totals ^ self.headers)
 
     def sums(self, vector: Words, index: int) -> GridSums:
@@ -78,6 +92,21 @@ class SumLayout:
         used = vector[self.mids[index] : self.ends[index]]
         cols.reshape(-1)[: len(used)] = used
         return GridSums(num_bytes, rows, cols)
+
+    def fill_small(self, vector: Words, raws: Sequence[bytes]) -> None:
+        """Sum all small tensors into their places.
+
+        Args:
+            vector: The vector.
+            raws: The bytes of each tensor of `small`, in order.
+        """
+        if self.small:
+            joined = b"".join(
+                [raw + pad if pad else raw for raw, pad in zip(raws, self.small_pads, strict=True)]
+            )
+            words = np.frombuffer(joined, "<u8")
+            vector[self.small_cols] = words
+            vector[self.small_rows] = np.add.reduceat(words, self.small_offsets)
 
     def fill(self, vector: Words, index: int, data: NDArray[np.uint8], hasher: Any = None) -> None:
         """Sum one tensor's bytes into its place; feed every byte to `hasher.update` once."""
@@ -97,7 +126,7 @@ class SumLayout:
                 hasher.update(piece)
         rest = num_bytes - num_full * ROW_BYTES
         if rest:
-            tail = np.zeros(-(-rest // 8) * 8, np.uint8)
+            tail = np.zeros(-(-rest // WORD_BYTES) * WORD_BYTES, np.uint8)
             tail[:rest] = data[num_full * ROW_BYTES :]
             tail_words = tail.view("<u8")
             rows[num_full] = reduce(tail_words)
@@ -125,6 +154,9 @@ def _layout(shapes: tuple[Shape, ...]) -> SumLayout:
         at += num_rows + num_cols
         ends.append(at)
         keys += [all_rows[:num_rows], all_cols[:num_cols]]
+    small = tuple(i for i, (_, _, n) in enumerate(shapes) if 0 < n <= ROW_BYTES)
+    used = [i for i, (_, _, n) in enumerate(shapes) if n]
+    widths = [ends[i] - mids[i] for i in small]
     return SumLayout(
         tuple(num_bytes for _, _, num_bytes in shapes),
         tuple(starts),
@@ -132,6 +164,15 @@ def _layout(shapes: tuple[Shape, ...]) -> SumLayout:
         tuple(ends),
         np.concatenate(keys) if keys else np.empty(0, np.uint64),
         np.array([header_word(dtype, shape) for dtype, shape, _ in shapes], np.uint64),
+        np.array(used, np.intp),
+        np.array([starts[i] for i in used], np.intp),
+        small,
+        tuple(bytes(-shapes[i][2] % WORD_BYTES) for i in small),
+        np.cumsum([0, *widths], dtype=np.intp)[:-1],
+        np.concatenate([np.arange(mids[i], ends[i], dtype=np.intp) for i in small])
+        if small
+        else np.empty(0, np.intp),
+        np.array([starts[i] for i in small], np.intp),
     )
 
 

@@ -25,6 +25,7 @@ class State(StrEnum):
     EXCEPTION = "ended by an exception"
     SIGNAL = "ended by a signal"
     EXIT = "ended with an exit code"
+    STOPPED = "stopped by its policy"
     KILLED = "killed"
     UNSEEN = "no end on record"
 
