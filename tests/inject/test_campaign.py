@@ -84,7 +84,7 @@ def test_on_exit_hooks_are_gone_and_untouched_damage_is_put_back() -> None:
     model, optimizer = build()
     buffer = nn.Module()
     buffer.register_buffer("still", torch.ones(4))
-    fault = flip(kind=TargetKind.BUFFER, parameter="still")
+    fault = flip(kind=TargetKind.BUFFER, module="Module", parameter="still")
     with Campaign([fault], model, buffer, optimizer) as campaign:
         train(model, optimizer)
         assert buffer.still.tolist() == [1.0, 1.0, 1.0, -1.0]

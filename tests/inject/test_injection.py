@@ -220,12 +220,38 @@ def test_names_of_a_second_module_and_optimizer_are_told_apart() -> None:
         module(torch.ones(1, 2)).sum().backward()
         optimizer.step()
     targets = {
-        (target.parameter, target.tensor, target.optimizer): target.value
+        (target.module, target.parameter, target.tensor, target.optimizer): target.value
         for target in list_targets(first, second, *optimizers)
     }
-    assert targets["weight", "", ""] is first.weight
-    assert targets["1.weight", "", ""] is second.weight
-    assert targets["1.weight", "exp_avg", "Adam#1"] is optimizers[1].state[second.weight]["exp_avg"]
+    assert targets["", "weight", "", ""] is first.weight
+    assert targets["Linear", "weight", "", ""] is second.weight
+    moment = optimizers[1].state[second.weight]["exp_avg"]
+    assert targets["Linear", "weight", "exp_avg", "Adam#1"] is moment
+    fault = draw_fault(first, second, *optimizers, seed=0, where="Linear/weight:exp_avg")
+    with planted(fault, first, second, *optimizers) as injection:
+        assert injection.where.module == fault.module == "Linear"
+
+
+def test_wrappers_do_not_show_in_names() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    names = [target.address for target in list_targets(model)]
+    assert [t.address for t in list_targets(nn.DataParallel(model))] == names
+    assert [t.address for t in list_targets(torch.compile(model))] == names
+    inside = nn.Sequential(torch.compile(model[0]), model[1])
+    assert [t.address for t in list_targets(inside)] == names
+    assert set(names) == model.state_dict().keys()
+
+
+def test_names_are_the_guards(trained, tmp_path) -> None:
+    from everybit.guard.tracked import track_module, track_optimizer
+
+    model, optimizer = trained
+    tracked = list(track_module(model, None))
+    parameters = {id(item.tensor): item for item in tracked}
+    tracked += track_optimizer(optimizer, "AdamW", parameters)
+    theirs = {(t.parameter, t.state or "", t.optimizer or ""): id(t.tensor) for t in tracked}
+    ours = {(t.parameter, t.tensor, t.optimizer): id(t.value) for t in list_targets(*trained)}
+    assert ours == theirs
 
 
 def test_tied_weights_are_drawn_once_and_found_under_both_names() -> None:

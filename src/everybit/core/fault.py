@@ -51,6 +51,7 @@ class Fault:
         kind: Weight, buffer or optimizer state.
         parameter: state_dict key of the parameter or buffer; for optimizer state, of the
             parameter it belongs to.
+        module: Name of the root module that holds it, where there are several; "" for the first.
         tensor: Name of the optimizer state tensor (`exp_avg`), "" for weights and buffers.
         optimizer: Name of the optimizer (`AdamW`); "" for any.
         pattern: The shape of the damage.
@@ -65,6 +66,7 @@ class Fault:
 
     kind: TargetKind
     parameter: str
+    module: str = ""
     tensor: str = ""
     optimizer: str = ""
     pattern: Pattern = Pattern.FLIP
@@ -110,6 +112,7 @@ class Fault:
         """The place as a `Location`, as a finding about this fault should name it."""
         return Location(
             parameter=self.parameter,
+            module=self.module or None,
             tensor=self.tensor or None,
             optimizer=self.optimizer or None,
             step=self.step,
@@ -128,6 +131,7 @@ class Fault:
         return {
             "kind": str(self.kind),
             "parameter": self.parameter,
+            "module": self.module,
             "tensor": self.tensor,
             "optimizer": self.optimizer,
             "pattern": str(self.pattern),

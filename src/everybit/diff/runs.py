@@ -106,9 +106,12 @@ def _place(parting: Parting, judged: Judgement) -> Location:
     if not name or parting.link not in _TENSOR_LINKS:
         return place
     names = split_entry(name)
+    # A second root module's tensors go by `Module:parameter`.
+    module, mark, parameter = names["parameter"].partition(":")
     return replace(
         place,
-        parameter=names["parameter"],
+        module=module if mark else None,
+        parameter=parameter if mark else module,
         optimizer=names.get("optimizer"),
         tensor=names.get("tensor"),
     )

@@ -76,6 +76,7 @@ def draw_fault(
     return Fault(
         kind=target.kind,
         parameter=target.parameter,
+        module=target.module,
         tensor=target.tensor,
         optimizer=target.optimizer,
         pattern=pattern,

@@ -52,6 +52,7 @@ class Injection:
         self.changes = changes
         self.where = Location(
             parameter=target.parameter,
+            module=target.module or None,
             tensor=target.tensor or None,
             optimizer=target.optimizer or None,
             step=fault.step if step is None else step,

@@ -15,6 +15,8 @@ from everybit.core.fault import Fault, TargetKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
+
 #: What faults are planted in: modules, optimizers, or plain tensors by name.
 Holder = nn.Module | torch.optim.Optimizer | Mapping[str, Tensor]
 
@@ -26,6 +28,7 @@ class Target:
     Attributes:
         kind: Weight, buffer or optimizer state.
         parameter: state_dict key.
+        module: Type of the root module, where it is not the first (`Linear`, `Linear#1`); else "".
         tensor: Name of the optimizer state tensor, else "".
         optimizer: `AdamW`, `AdamW#1` for a second one of the class; else "".
         value: The tensor itself.
@@ -33,21 +36,23 @@ class Target:
 
     kind: TargetKind
     parameter: str
+    module: str = ""
     tensor: str = ""
     optimizer: str = ""
     value: Tensor
 
     @property
     def address(self) -> str:
-        """One text for all names: `fc.weight`, or `fc.weight:exp_avg` for optimizer state."""
-        return f"{self.parameter}:{self.tensor}" if self.tensor else self.parameter
+        """One text for all names: `fc.weight`, `fc.weight:exp_avg`, `Linear/weight:exp_avg`."""
+        name = f"{self.module}/{self.parameter}" if self.module else self.parameter
+        return f"{name}:{self.tensor}" if self.tensor else name
 
 
 def list_targets(*holders: Holder) -> list[Target]:
     """Return every tensor of the holders in a fixed order: modules, then optimizers.
 
-    A tensor that has several names is listed under its first. Names of a second module that are
-    taken already carry the module's place as prefix (`1.weight`).
+    Names are those that a Guard uses: wrappers (DistributedDataParallel, torch.compile) do not
+    show in them, and a tensor that has several names is listed under its first.
 
     Raises:
         UsageError: Something is neither a module, an optimizer nor a mapping of tensors.
@@ -62,9 +67,10 @@ def find_target(fault: Fault, *holders: Holder) -> Target:
         UsageError: There is none, or it has fewer elements than the fault names.
     """
     for target in _targets(holders, once=False):
-        same = (target.kind, target.parameter, target.tensor) == (
+        same = (target.kind, target.parameter, target.module, target.tensor) == (
             fault.kind,
             fault.parameter,
+            fault.module,
             fault.tensor,
         )
         if same and fault.optimizer in ("", target.optimizer):
@@ -78,8 +84,8 @@ def find_target(fault: Fault, *holders: Holder) -> Target:
 
 def _targets(holders: Sequence[Holder], *, once: bool) -> Iterator[Target]:
     seen: set[int] = set()
-    taken: set[str] = set()
-    names: dict[int, str] = {}
+    labels: list[str] = []
+    names: dict[int, tuple[str, str]] = {}
     modules: list[Mapping[str, Tensor] | nn.Module] = []
     optimizers: list[torch.optim.Optimizer] = []
     for holder in holders:
@@ -92,17 +98,16 @@ def _targets(holders: Sequence[Holder], *, once: bool) -> Iterator[Target]:
                 f"cannot plant a fault in a {type(holder).__name__}",
                 todo="give modules, optimizers, or a mapping of names to tensors",
             )
-    for place, module in enumerate(modules):
-        here: set[str] = set()
-        for kind, key, value in _named(module):
-            name = f"{place}.{key}" if key in taken else key
-            here.add(key)
-            names.setdefault(id(value), name)
+    for module in modules:
+        inner = _unwrap(module) if isinstance(module, nn.Module) else module
+        label = _unique(type(inner).__name__, labels) if labels else ""
+        labels.append(label)
+        for kind, key, value in _named(inner):
+            names.setdefault(id(value), (key, label))
             if once and id(value) in seen:
                 continue
             seen.add(id(value))
-            yield Target(kind=kind, parameter=name, value=value)
-        taken |= here
+            yield Target(kind=kind, parameter=key, module=label, value=value)
     yield from _states(optimizers, names)
 
 
@@ -112,34 +117,64 @@ def _named(holder: nn.Module | Mapping[str, Tensor]) -> Iterator[tuple[TargetKin
             if isinstance(value, Tensor):
                 yield TargetKind.WEIGHT, key, value
         return
-    for key, parameter in holder.named_parameters(remove_duplicate=False):
-        yield TargetKind.WEIGHT, key, parameter
-    for key, buffer in holder.named_buffers(remove_duplicate=False):
-        yield TargetKind.BUFFER, key, buffer
+    stack = [("", holder)]
+    while stack:
+        prefix, module = stack.pop()
+        for key, parameter in module._parameters.items():
+            if parameter is not None:
+                yield TargetKind.WEIGHT, prefix + key, parameter
+        for key, buffer in module._buffers.items():
+            if buffer is not None:
+                yield TargetKind.BUFFER, prefix + key, buffer
+        children = [
+            (f"{prefix}{key}.", _unwrap(child))
+            for key, child in module._modules.items()
+            if child is not None
+        ]
+        stack += reversed(children)
 
 
-def _states(optimizers: Sequence[torch.optim.Optimizer], names: dict[int, str]) -> Iterator[Target]:
-    count: dict[str, int] = {}
+def _unwrap(module: nn.Module) -> nn.Module:
+    while type(module).__name__ in _WRAPPERS:
+        children = module._modules
+        inner = children.get("_orig_mod", children.get("module"))
+        if inner is None:
+            return module
+        module = inner
+    return module
+
+
+def _states(
+    optimizers: Sequence[torch.optim.Optimizer], names: dict[int, tuple[str, str]]
+) -> Iterator[Target]:
+    labels: list[str] = []
     for optimizer in optimizers:
-        kind = type(optimizer).__name__
-        number = count.get(kind, 0)
-        count[kind] = number + 1
-        label = f"{kind}#{number}" if number else kind
-        position = -1
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                position += 1
+        label = _unique(type(optimizer).__name__, labels)
+        labels.append(label)
+        for group, values in enumerate(optimizer.param_groups):
+            for index, parameter in enumerate(values["params"]):
                 if parameter not in optimizer.state:
                     continue
-                name = names.get(id(parameter), str(position))
+                unknown = (f"{label}.group{group}.param{index}", "")
+                name, module = names.get(id(parameter), unknown)
                 for key, value in _nested(optimizer.state[parameter]):
                     yield Target(
                         kind=TargetKind.STATE,
                         parameter=name,
+                        module=module,
                         tensor=key,
                         optimizer=label,
                         value=value,
                     )
+
+
+def _unique(name: str, taken: Sequence[str]) -> str:
+    number = 0
+    unique = name
+    while unique in taken:
+        number += 1
+        unique = f"{name}#{number}"
+    return unique
 
 
 def _nested(value: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
