@@ -197,12 +197,18 @@ def test_a_diff_tells_its_first_value_and_what_explains_it():
         target=("a", "b"),
         first=first,
         has_first=True,
-        explained_by=({"entry": "threads.torch", "a": 1, "b": 2},),
+        explained_by=(
+            {"entry": "threads.torch", "before": 1, "after": 2},
+            {"entry": "argv.options", "before": [], "after": ["--x"], "kind": "configuration"},
+            {"what": "something else"},
+        ),
     )
     text = plain(verdict)
     assert "step 3, rank 0, link batch, tensor 0" in text
     assert "data: the inputs of step 3 differ" in text
-    assert "entry: threads.torch; a: 1; b: 2" in text
+    assert "threads.torch: 1 → 2\n" in text
+    assert "argv.options: (empty) → --x; kind: configuration" in text
+    assert "what: something else" in text
 
 
 def test_a_diff_that_finds_nothing_says_so():

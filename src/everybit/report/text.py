@@ -138,13 +138,22 @@ def _tell_first(out: _Writer, verdict: Verdict) -> None:
         place = describe_place(first.where) or "place unknown"
         out.labelled("First", [place])
         out.labelled("Kind", [f"{first.kind}: {printable_message(first.why)}"])
-    explained = [describe_difference(item) for item in verdict.explained_by]
+    explained = [describe_difference(item, out.arrow) for item in verdict.explained_by]
     out.labelled("Explained by", explained)
 
 
-def describe_difference(item: Mapping[str, Any]) -> str:
-    """Return one entry of `explained_by` on a line."""
-    return "; ".join(f"{name}: {value}" for name, value in facts_in(item, 100))
+def describe_difference(item: Mapping[str, Any], arrow: str = "->") -> str:
+    """Return one entry of `explained_by` on a line.
+
+    >>> describe_difference({"entry": "threads.torch", "before": 1, "after": 2, "kind": "setting"})
+    'threads.torch: 1 -> 2; kind: setting'
+    """
+    facts = dict(facts_in(item, 160))
+    if {"entry", "before", "after"} <= facts.keys():
+        before, after = facts.pop("before") or "(empty)", facts.pop("after") or "(empty)"
+        lead = f"{facts.pop('entry')}: {before} {arrow} {after}"
+        return "; ".join([lead, *(f"{name}: {value}" for name, value in facts.items())])
+    return "; ".join(f"{name}: {value}" for name, value in facts.items())
 
 
 def _tell_findings(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
