@@ -41,7 +41,8 @@ def test_pages_render():
     assert page.startswith("# MEM601 `weights-changed-at-rest`\n\nParameters or buffers changed")
     assert "Severity: error. Certainty: proof." in page
     for heading in HEADINGS:
-        assert f"\n{heading}\n" in page.replace("## ", "").replace(":\n", "\n")
+        assert f"\n## {heading}\n\n" in page
+    assert "\n    " not in page  # an indented line is a code block to a Markdown reader
 
 
 def test_rules_are_found_by_id_and_slug_in_any_case():

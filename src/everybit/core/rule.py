@@ -57,9 +57,21 @@ class Rule:
     @property
     def page(self) -> str:
         """The docs page in Markdown: title, facts, and the docstring's sections."""
-        _, _, body = inspect.cleandoc(self.doc).partition("\n")
         facts = f"Severity: {self.severity}. Certainty: {self.certainty}."
-        return f"# {self.id} `{self.slug}`\n\n{self.title}\n\n{facts}\n\n{body.strip()}\n"
+        sections = "\n".join(f"## {name}\n\n{text}\n" for name, text in self.sections.items())
+        return f"# {self.id} `{self.slug}`\n\n{self.title}\n\n{facts}\n\n{sections}"
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The docstring's sections: `{heading: text}`, in order."""
+        found: dict[str, list[str]] = {}
+        lines: list[str] = []
+        for line in inspect.cleandoc(self.doc).splitlines()[1:]:
+            if line.endswith(":") and line[:-1] in HEADINGS:
+                lines = found.setdefault(line[:-1], [])
+            else:
+                lines.append(line)
+        return {name: inspect.cleandoc("\n".join(text)) for name, text in found.items()}
 
     def finding(
         self,

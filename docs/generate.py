@@ -1,0 +1,102 @@
+"""Write the pages that follow from the code: `python docs/generate.py`. A test holds them to it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+
+from everybit.core.config import Config, field_default, field_types
+from everybit.core.rule import all_rules
+
+DOCS = Path(__file__).parent
+NOTE = "<!-- Written by docs/generate.py. Change the code it follows from, then run it again. -->"
+
+CONFIGURATION = """\
+# Configuration
+
+Every setting is a flag of the verbs named beside it, and a key of a configuration file. Flags win
+over the file, the file over the defaults.
+
+The file is the nearest `everybit.toml`, or the nearest `pyproject.toml` with a `[tool.everybit]`
+table, in the working directory or a folder above it. `--config FILE` names another one. A key may
+be written with hyphens or underscores. An unknown key is an error that suggests the nearest known
+one; a value of the wrong type is an error that says which type is wanted. Either is exit code 2.
+
+```toml
+# pyproject.toml; in everybit.toml the same keys stand at the top level
+[tool.everybit]
+every = 10
+on-finding = "heal"
+shadow = true
+```
+
+{table}
+
+A yes-or-no setting that the file turned on is turned off for one call by the opposite flag
+(`--no-shadow`). Beside these, `--json` is short for `--format json`, and `-o FILE` writes the
+verdict to a file, whole or not at all.
+
+`NO_COLOR` and `FORCE_COLOR` in the environment decide on colour; without them a terminal gets it
+and a file or pipe does not.
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return `{path under docs: text}` of every generated page."""
+    rules = all_rules()
+    found = {f"rules/{rule.id}.md": f"{NOTE}\n\n{rule.page}" for rule in rules}
+    lines = [
+        f"| [{rule.id}]({rule.id}.md) | `{rule.slug}` | {rule.severity} | {rule.certainty} "
+        f"| {rule.title} |"
+        for rule in rules
+    ]
+    found["rules/index.md"] = "\n".join(
+        [
+            NOTE,
+            "",
+            "# Rules",
+            "",
+            "Every finding carries one of these ids. `everybit rule ID` prints the page.",
+            "",
+            "| id | slug | severity | certainty | said when |",
+            "|---|---|---|---|---|",
+            *lines,
+            "",
+        ]
+    )
+    found["configuration.md"] = f"{NOTE}\n\n{CONFIGURATION.format(table=_settings())}"
+    return found
+
+
+def _settings() -> str:
+    rows = ["| key | flag | value | default | verbs | what it does |", "|---|---|---|---|---|---|"]
+    for setting in fields(Config):
+        wanted, _ = field_types()[setting.name]
+        is_enum = issubclass(wanted, StrEnum)
+        value = " \\| ".join(f"`{member}`" for member in wanted) if is_enum else wanted.__name__
+        default = field_default(setting)
+        shown = "" if default is None else f"`{str(default).lower()}`"
+        named = setting.metadata["verbs"]
+        verbs = "all that check" if "*" in named else ", ".join(named)
+        flag = "--" + setting.name.replace("_", "-")
+        rows.append(
+            f"| `{setting.name}` | `{flag}` | {value} | {shown} | {verbs} "
+            f"| {setting.metadata['help'].replace('<', '&lt;')} |"
+        )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Write the pages and remove rule pages of rules that are gone."""
+    wanted = pages()
+    for path in (DOCS / "rules").glob("*.md"):
+        if f"rules/{path.name}" not in wanted:
+            path.unlink()
+    for name, text in wanted.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
