@@ -89,9 +89,9 @@ def is_told(run: RunReader) -> bool:
     return bool(run.damage) or any(log.torn for rank in run.ranks for log in run.logs(rank))
 
 
-def flip_campaign(folder: Path, count: int, seed: int) -> dict[str, Any]:
+def flip_campaign(folder: Path, count: int, seed: int, num_steps: int = 12) -> dict[str, Any]:
     """Flip one random bit of a run folder, read it, put it back; `count` times."""
-    make_run(folder)
+    make_run(folder, num_steps)
     whole = open_run(folder)
     assert not is_told(whole), whole.damage
     steps = snapshot(whole)

@@ -82,7 +82,6 @@ class _Place:
     what: str
     step_before: int | None
     step_after: int | None = None
-    waiting: bool = True
 
 
 def _log_id(window: Window) -> int:
@@ -107,7 +106,7 @@ class _Indexer:
         self._open: list[_Place] = []
         self._log_id = _log_id(window)
         self._missing: list[tuple[int, int]] = []  # [first, end) sequence numbers, sorted
-        self._gaps: list[tuple[int, int, int, int | None]] = []
+        self._gaps: list[tuple[_Place, int, int]] = []
         self._sequences = array("Q")
         self._disordered = False
         self._end_sequence: int | None = None
@@ -158,7 +157,9 @@ class _Indexer:
             self._check_chain(frame)
         elif sequence > expected:
             self._missing.append((expected, sequence))
-            self._gaps.append((frame.start, expected, sequence, self._last_step))
+            gap = _Place(frame.start, frame.start, "", self._last_step)
+            self._gaps.append((gap, expected, sequence))
+            self._open.append(gap)
         elif self._was_missing(sequence):
             self._disordered = True
             self._damaged(
@@ -231,8 +232,8 @@ class _Indexer:
 
     def _tell_missing(self) -> None:
         broken_ends = {place.end for place in self._places if place.end > place.start}
-        for start, first, end, step_before in self._gaps:
-            if start in broken_ends:
+        for gap, first, end in self._gaps:
+            if gap.start in broken_ends:
                 continue  # the damage just before is why they are missing
             left, at = 0, max(0, bisect_left(self._missing, (first,)) - 1)
             while at < len(self._missing) and self._missing[at][0] < end:
@@ -240,7 +241,8 @@ class _Indexer:
                 at += 1
             if left:
                 what = f"{left} {'frame is' if left == 1 else 'frames are'} missing"
-                self._damaged(start, start, f"{what}, from frame {first} on", step_before)
+                gap.what = f"{what}, from frame {first} on"
+                self._place(gap)
 
     def _tell_names(self) -> None:
         lost = self._used_names - self._index.names.keys()
@@ -251,18 +253,22 @@ class _Indexer:
                 f"the names of {len(lost)} kinds of digests are lost, and their digests with them",
             )
 
-    def _damaged(self, start: int, end: int, what: str, step_before: int | None = None) -> None:
+    def _damaged(self, start: int, end: int, what: str) -> None:
         last = self._places[-1] if self._places else None
         if last is not None and last.end == start and last.start < last.end and start < end:
             last.end = end
-        elif len(self._places) >= MAX_DAMAGES and last is not None:
-            last.end = max(last.end, end)
-            last.what = "many damaged places, the first of them here"
-            last.step_after = None
-            self._open = [last]
         else:
-            if step_before is None:
-                step_before = self._last_step
-            place = _Place(start, end, what, step_before)
-            self._places.append(place)
+            place = _Place(start, end, what, self._last_step)
             self._open.append(place)
+            self._place(place)
+
+    def _place(self, place: _Place) -> None:
+        if len(self._places) < MAX_DAMAGES:
+            self._places.append(place)
+            return
+        last = self._places[-1]
+        last.start, last.end = min(last.start, place.start), max(last.end, place.end)
+        last.what = "many damaged places, the first of them here"
+        last.step_after = place.step_after
+        if place.step_after is None and last not in self._open:
+            self._open.append(last)

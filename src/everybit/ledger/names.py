@@ -59,9 +59,10 @@ class NameTable:
             self._lists.clear()
             self._by_value.clear()
             self._by_identity.clear()
+        # Counted on first: an interrupt in `define` must not leave a number that means two lists.
         number = self._next_id
-        self._define(_payload(number, *key))
         self._next_id += 1
+        self._define(_payload(number, *key))
         self._lists[number] = key
         self._by_value[key] = number
         self._by_identity[key[0], id(key[1])] = number

@@ -82,13 +82,14 @@ class Window:
         except OSError:
             pass
         parts = []
-        for start in range(offset, offset + num_bytes, _SECTOR_BYTES):
-            size = min(_SECTOR_BYTES, offset + num_bytes - start)
+        while num_bytes > 0:
+            size = min(_SECTOR_BYTES - offset % _SECTOR_BYTES, num_bytes)
             try:
-                part = os.pread(self._fd, size, start)
+                part = os.pread(self._fd, size, offset)
             except OSError:
                 part = bytes(size)
             parts.append(part)
             if len(part) < size:
                 break
+            offset, num_bytes = offset + size, num_bytes - size
         return b"".join(parts)

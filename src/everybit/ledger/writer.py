@@ -47,7 +47,8 @@ class RunWriter:
     Made by `RunWriter.open`. No method raises over the disk: at the first write that fails,
     `failed` is set, one `RecordingStopped` warning is given, and every later call does nothing. In
     a forked child (a DataLoader worker) every call does nothing. Calls may come from any thread,
-    and from signal handlers.
+    and from signal handlers; only `step` and `tables` do nothing in a handler that interrupts a
+    call of its own thread.
 
     Attributes:
         path: The run folder.
@@ -64,8 +65,8 @@ class RunWriter:
         self._log = log
         self._names = NameTable(self._define)
         self._pid = os.getpid()
-        self._lock = threading.RLock()
-        self._busy = False
+        self._lock = threading.Lock()
+        self._owner = 0
         self._ended = False
         self._closed = False
         self._waiting: list[tuple[Kind, bytes, int]] = []
@@ -145,16 +146,18 @@ class RunWriter:
             step: Updates finished or skipped so far.
             tables: The digests.
         """
-        if self._active():
+        if self._active() and not self._nested():
             with self._lock:
+                self._owner = threading.get_ident()
                 ids = [self._names.id_of(table) for table in tables]
                 self._append(Kind.TABLES, encode_tables(step, tables, ids))
                 self._copy_names()
 
     def step(self, record: StepRecord) -> None:
         """Record one finished or skipped update: one frame, one `write(2)`."""
-        if self._active():
+        if self._active() and not self._nested():
             with self._lock:
+                self._owner = threading.get_ident()
                 ids = [self._names.id_of(table) for table in record.tables]
                 self._append(Kind.STEP, encode_step(record, ids))
                 if self._names.next_id > self._copied_ids or self._log.size >= self._repeat_at:
@@ -187,31 +190,27 @@ class RunWriter:
         """
         if not self._active():
             return
+        payload = encode_json(End(reason=reason, code=code, detail=detail).to_json())
+        if self._nested():
+            self._finish(payload)
+            self._log.divert()
+            return
         with self._lock:
-            if self._ended:
-                return
-            interrupting = self._busy  # a signal handler, inside a write of this very thread
-            payload = encode_json(End(reason=reason, code=code, detail=detail).to_json())
-            try:
-                self._log.settle()
-                if not interrupting:
-                    self._copy_names(everything=True)
-                self._log.append(Kind.END, *payload)
-                self._log.sync()
-            except OSError as error:
-                self._stop(error)
-            self._ended = True
-            if interrupting:
-                self._log.divert()
+            self._owner = threading.get_ident()
+            if self._active():
+                self._copy_names(everything=True)
+            if self._active():
+                self._finish(payload)
 
     def close(self) -> None:
         """Close the log. Without `end` before, it reads as a run that was killed."""
         if self._closed or os.getpid() != self._pid:
             return
+        if self._nested():  # the frame under way still needs the file
+            self._closed = True
+            return
         with self._lock:
             self._closed = True
-            if self._busy:  # from a signal handler: the frame under way still needs the file
-                return
             if self.failed is None and not self._ended:
                 try:
                     self._log.settle()
@@ -229,11 +228,20 @@ class RunWriter:
             and os.getpid() == self._pid
         )
 
+    def _nested(self) -> bool:
+        """Whether this is a signal handler that runs inside a call of this very thread."""
+        return self._owner == threading.get_ident() and self._lock.locked()
+
     def _append_json(self, kind: Kind, data: Mapping[str, Any]) -> None:
-        if self._active():
-            payload = encode_json(data)
-            with self._lock:
-                self._append(kind, *payload)
+        if not self._active():
+            return
+        payload, flags = encode_json(data)
+        if self._nested():
+            self._waiting.append((kind, payload, flags))
+            return
+        with self._lock:
+            self._owner = threading.get_ident()
+            self._append(kind, payload, flags)
 
     def _define(self, names: Mapping[str, Any]) -> None:
         self._append(Kind.NAMES, *encode_json(names))
@@ -241,18 +249,25 @@ class RunWriter:
     def _append(self, kind: Kind, payload: bytes, flags: int = 0) -> None:
         if not self._active():
             return
-        if self._busy:  # from a signal handler: after the frame under way
-            self._waiting.append((kind, payload, flags))
-            return
-        self._busy = True
         try:
             self._log.append(kind, payload, flags)
-            while self._waiting and not self._ended:
-                self._log.append(*self._waiting.pop(0))
+            self._append_waiting()
         except OSError as error:
             self._stop(error)
-        finally:
-            self._busy = False
+
+    def _append_waiting(self) -> None:
+        while self._waiting and not self._ended:
+            self._log.append(*self._waiting.pop(0))
+
+    def _finish(self, payload: tuple[bytes, int]) -> None:
+        try:
+            self._log.settle()
+            self._append_waiting()
+            self._log.append(Kind.END, *payload)
+            self._log.sync()
+        except OSError as error:
+            self._stop(error)
+        self._ended = True
 
     def _copy_names(self, *, everything: bool = False) -> None:
         """Write lists of names a second time: new ones at once, all of them now and then."""
