@@ -19,7 +19,10 @@
       var left = +svg.dataset.left, right = +svg.dataset.right;
       var first = +svg.dataset.first, last = +svg.dataset.last;
       var cursor = svg.querySelector(".cursor");
-      function hide() { readout.textContent = ""; cursor.removeAttribute("class"); cursor.setAttribute("class", "cursor"); }
+      function hide() {
+        readout.textContent = "";
+        cursor.setAttribute("class", "cursor");
+      }
       svg.addEventListener("pointerleave", hide);
       svg.addEventListener("pointermove", function (event) {
         var box = svg.getBoundingClientRect();
