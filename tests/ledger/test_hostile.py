@@ -27,6 +27,7 @@ from tests.ledger.runs import (
 )
 
 from everybit.ledger import open_run
+from everybit.ledger.folder import encode_run_file
 from everybit.ledger.frame import SYNC, Kind, encode_frame
 from everybit.ledger.scan import Broken, Intact, Torn, scan_frames
 from everybit.ledger.window import Window
@@ -123,6 +124,38 @@ def test_intact_frames_with_odd_content_are_damage_not_errors(run: Path) -> None
     assert [step.step for step in log.steps()][:NUM_STEPS] == list(range(NUM_STEPS))
     assert (log.end, log.coverage, log.findings, log.observations) == (None, None, (), ())
     assert list(log.inits()) == []
+
+
+def test_a_frame_that_was_rewritten_with_its_checksum_breaks_the_chain(run: Path) -> None:
+    frame = step_frames(run / LOG)[5]
+    data = bytearray((run / LOG).read_bytes())
+    payload = bytearray(frame.payload)
+    payload[-1] ^= 1
+    forged = encode_frame(
+        Kind.STEP,
+        bytes(payload),
+        flags=0,
+        sequence=frame.header.sequence,
+        log_id=frame.header.log_id,
+        previous=frame.header.previous,
+    )
+    data[frame.start : frame.end] = forged
+    (run / LOG).write_bytes(data)
+    damage = only(open_run(run))
+    assert "does not follow" in damage.what
+    assert damage.byte_range == (frame.end, frame.end)
+    assert (damage.step_before, damage.step_after) == (5, 6)
+
+
+def test_a_world_of_any_size_is_told_in_few_words(run: Path) -> None:
+    (run / "run.json").write_bytes(
+        encode_run_file({"schema": "everybit.run/1", "world_size": 10**15})
+    )
+    reader = open_run(run)
+    missing = [damage.what for damage in reader.damage if "no log of" in damage.what]
+    assert len(missing) == 16
+    assert missing[0] == "no log of rank 1, of 1000000000000000 ranks"
+    assert missing[-1] == "no log of 999999999999984 more ranks, of 1000000000000000"
 
 
 def test_damage_after_the_scan_is_told(run: Path) -> None:

@@ -294,5 +294,7 @@ class RunWriter:
         )
         try:
             warnings.warn(message, RecordingStopped, stacklevel=4)
-        except RecordingStopped:  # warnings are errors here; the job must go on all the same
+        except (
+            Exception
+        ):  # warnings are errors here, or a hook failed; the job goes on all the same
             logging.getLogger("everybit").warning(message)
