@@ -37,8 +37,8 @@ def verify(
 ) -> Verdict:
     """Test whether files still hold the right bytes.
 
-    A sealed file is held against its manifest: one read of all its bytes, and where they differ, the
-    tensors, elements and bits. Any other file is tested as far as its format allows.
+    A sealed file is held against its manifest: one read of all its bytes, and where they differ,
+    the tensors, elements and bits. Any other file is tested as far as its format allows.
 
     Args:
         paths: Files and folders. A folder means all that its manifest lists and every model in it.
@@ -129,12 +129,12 @@ class _Verify:
     def sealed(self, path: Path, entry: SealedFile, name: str) -> Outcome:
         """Verify a file that a manifest lists."""
         if not path.exists():
-            return Outcome(findings=[_missing(entry, name)], checked={"files against their seal": 1})
+            return Outcome(
+                findings=[_missing(entry, name)], checked={"files against their seal": 1}
+            )
         with ByteSource(path) as source:
             if self.full:
-                return check_sealed(
-                    source, entry, name, strong=self.strong, progress=self.progress
-                )
+                return check_sealed(source, entry, name, strong=self.strong, progress=self.progress)
             outcome = check_unsealed(source, name, full=False)
             outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]
             if source.size != entry.size_bytes and not outcome.findings:
@@ -189,7 +189,9 @@ def _other_size(size: int, entry: SealedFile, name: str) -> Finding:
     cut = size < entry.size_bytes
     return rule("FIL104" if cut else "FIL101").finding(
         f"{name} has {size} bytes, sealed with {entry.size_bytes}",
-        where=Location(path=name, byte_range=tuple(sorted((size, entry.size_bytes)))),
+        where=Location(
+            path=name, byte_range=(min(size, entry.size_bytes), max(size, entry.size_bytes))
+        ),
         evidence={
             "size_bytes": size,
             "expected_bytes": entry.size_bytes,

@@ -1,11 +1,11 @@
 """CRC-32 as algebra: joining checksums, and finding what damage explains a difference.
 
-A CRC-32 is the remainder of the message, as a polynomial over GF(2), modulo P. The XOR of two CRCs of
-equally long messages depends only on where the messages differ. One flipped bit, d bits before the end,
-gives x^(d + 32) mod P, so its place is a discrete logarithm. P is primitive and the order of x,
-2^32 - 1 = 3 * 5 * 17 * 257 * 65537, is smooth: Pohlig and Hellman's method finds the place in about a
-millisecond whatever the length of the message. A burst within 32 bits is, for each place that it could
-have, one known pattern; a second digest then tells which.
+A CRC-32 is the remainder of the message, as a polynomial over GF(2), modulo P. The XOR of two CRCs
+of equally long messages depends only on where the messages differ. One flipped bit, d bits before
+the end, gives x^(d + 32) mod P, so its place is a discrete logarithm. P is primitive and the order
+of x, 2^32 - 1 = 3 * 5 * 17 * 257 * 65537, is smooth: Pohlig and Hellman's method finds the place in
+about a millisecond whatever the length of the message. A burst within 32 bits is, for each place
+that it could have, one known pattern; a second digest then tells which.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Canonical bytes of a stored tensor, whatever its strides; and which elements some bytes hold.
 
-Canonical bytes are the elements contiguous in row-major order and little-endian. A plain tensor is read
-straight through. Any other is gathered with NumPy, in blocks, so that memory stays bounded.
+Canonical bytes are the elements contiguous in row-major order and little-endian. A plain tensor is
+read straight through. Any other is gathered with NumPy, in blocks, so that memory stays bounded.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.tree import TreeHasher
@@ -115,7 +116,7 @@ def _pick(source: ByteSource, tensor: FileTensor, places: Any) -> Any:
     out = np.empty(len(places), dtype=_KINDS[size])
     gaps = np.flatnonzero(np.diff(ranked) * size > 4096) + 1
     bounds = [0, *gaps.tolist(), len(ranked)]
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in itertools.pairwise(bounds):
         while low < high:
             # Near elements can still span far, so cut their range to what is held at once.
             limit = ranked[low] + WINDOW_BYTES // size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
@@ -14,6 +13,7 @@ from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 #: Folders that hold the business of other tools.
 _NOT_OURS: Final = frozenset({".git", ".hg", ".svn", ".cache", "__pycache__"})

@@ -21,17 +21,15 @@ if TYPE_CHECKING:
 def crc_status(member: Member, computed: int) -> str | None:
     """Return None where a member's checksum holds, else what does not.
 
-    `content`: the data give neither checksum. `directory`, `descriptor`: the data give one of the two
-    on record, so it is the other that is damaged.
+    `content`: the data give neither checksum. `directory`, `descriptor`: the data give one of the
+    two on record, so it is the other that is damaged.
     """
     if computed == member.crc:
         return None if member.other_crc is None else "descriptor"
     return "directory" if computed == member.other_crc else "content"
 
 
-def crc_damage(
-    source: ByteSource, structure: Structure, member: Member, computed: int
-) -> Damage:
+def crc_damage(source: ByteSource, structure: Structure, member: Member, computed: int) -> Damage:
     """Return the damage of a member whose checksum does not hold, with the tensors in it.
 
     A difference that one flipped bit explains names that bit. Larger damage gives such a difference

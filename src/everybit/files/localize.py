@@ -1,4 +1,4 @@
-"""Where a sealed file's bytes differ: exactly where a leaf's CRC and digest prove it, else by leaf."""
+"""Where a sealed file's bytes differ: to the bit where CRC and digest prove it, else by leaf."""
 
 from __future__ import annotations
 

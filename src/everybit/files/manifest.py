@@ -1,6 +1,7 @@
 """The manifest: what a folder's files held when they were sealed. `docs/manifest.md` describes it.
 
-The file's first line holds a digest of everything after it, so that any flipped bit in it is noticed:
+The file's first line holds a digest of everything after it, so that any flipped bit in it is
+noticed:
 
     {
     "digest": "tree:<32 hexadecimal digits>",
@@ -212,7 +213,12 @@ def _broken(message: str, **evidence: str) -> MalformedError:
 
 def _decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
     parts = path.split("/")
-    if path.startswith("/") or "\\" in path or "\0" in path or not {"", ".", ".."}.isdisjoint(parts):
+    if (
+        path.startswith("/")
+        or "\\" in path
+        or "\0" in path
+        or not {"", ".", ".."}.isdisjoint(parts)
+    ):
         raise ValueError(f"path {path!r} leads out of the folder")
     size = _size(entry["size_bytes"])
     leaves = base64.b64decode(entry["leaves"], validate=True)
@@ -225,9 +231,7 @@ def _decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
     blake3 = Digest.parse(entry["blake3"])
     if blake3.algorithm is not Algorithm.BLAKE3:
         raise ValueError(f"blake3 of {path!r}")
-    tensors = tuple(
-        _decode_tensor(name, value, size) for name, value in entry["tensors"].items()
-    )
+    tensors = tuple(_decode_tensor(name, value, size) for name, value in entry["tensors"].items())
     return SealedFile(
         path=path,
         format=FileFormat(entry["format"]),
@@ -281,4 +285,3 @@ def _size(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError("a size or offset is no such number")
     return value
-

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
     from everybit.files.zip_archive import Member
 
-#: Weights compress by a few parts in ten, text by ten times; what promises more is made to fill a disk.
+#: Weights compress by a few parts in ten, text by ten times; what promises more is made to fill a
+#: disk.
 MAX_RATIO: Final = 200
 
 

@@ -99,7 +99,7 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
 
 
 def digest_tensors(source: ByteSource, tensors: tuple[FileTensor, ...]) -> tuple[FileTensor, ...]:
-    """Return the tensors with their `tree` digests; tensors that are the same bytes are read once."""
+    """Return the tensors with their `tree` digests; equal places are read once."""
     known: dict[object, Digest] = {}
     found = []
     for tensor in tensors:

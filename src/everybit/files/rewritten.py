@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location, Severity
 from everybit.core.rule import rule
@@ -20,21 +20,29 @@ if TYPE_CHECKING:
     from everybit.files.structure import Structure
     from everybit.files.tensor import FileTensor
 
+_MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
 
-def is_rewritten(
+
+def lies_elsewhere(source: ByteSource, sealed: SealedFile, structure: Structure) -> bool:
+    """Return whether the file is another whole container, laid out otherwise."""
+    if structure.damages or structure.format not in _MODELS or not sealed.tensors:
+        return False
+    return source.size != sealed.size_bytes or _layout(structure.tensors) != _layout(sealed.tensors)
+
+
+def is_consistent(
     source: ByteSource, sealed: SealedFile, structure: Structure, differences: Differences
 ) -> bool:
-    """Return whether the file is another whole container rather than the sealed one, damaged.
+    """Return whether a file of unchanged layout was written anew rather than damaged.
 
-    It is where its structure holds and either its tensors lie elsewhere, its size is another, or
-    it differs around them in more than a few proven bytes while its checksums hold.
+    It was where its structure holds, it differs in more than one place of a few bytes, and its
+    own checksums hold, if it has any.
     """
-    models = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
-    if structure.damages or structure.format not in models or not sealed.tensors:
+    if structure.damages or structure.format not in _MODELS or not sealed.tensors:
         return False
-    if source.size != sealed.size_bytes or _layout(structure.tensors) != _layout(sealed.tensors):
-        return True
-    if differences.right or not structure.has_checksums:
+    if not structure.has_checksums:
+        return not differences.right
+    if not differences.ranges and differences.num_leaves < 2:
         return False
     return all(
         crc_status(member, member_crc(source, member)) is None
@@ -105,9 +113,7 @@ def compare_rewritten(
     return findings
 
 
-def _changed(
-    tensor: FileTensor, before: FileTensor, found: object, name: str
-) -> Finding:
+def _changed(tensor: FileTensor, before: FileTensor, found: object, name: str) -> Finding:
     if found is None:
         message = (
             f"{name}: tensor {tensor.name} is {tensor.dtype}{list(tensor.shape)}, "

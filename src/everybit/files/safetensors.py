@@ -1,13 +1,14 @@
 """The safetensors format: an 8-byte length, a JSON header, and the tensors end to end.
 
-Checked here is all that the format promises: the header parses, every tensor's bytes fit its dtype and
-shape, and the tensors tile the rest of the file with neither hole nor overlap. The format carries no
-checksum, so a flipped bit inside a tensor can only be seen with a manifest.
+Checked here is all that the format promises: the header parses, every tensor's bytes fit its dtype
+and shape, and the tensors tile the rest of the file with neither hole nor overlap. The format
+carries no checksum, so a flipped bit inside a tensor can only be seen with a manifest.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from everybit.core.finding import Location
@@ -58,8 +59,8 @@ class _DuplicateError(ValueError):
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        counts = Counter(key for key, _ in pairs)
+        twice = counts.most_common(1)[0][0]
         raise _DuplicateError(f"key {twice[:80]!r} stands twice")
     return found
 

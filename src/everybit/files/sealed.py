@@ -13,7 +13,7 @@ from everybit.files.localize import Differences, find_differences
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress, read_leaves
 from everybit.files.reading import read_structure
-from everybit.files.rewritten import compare_rewritten, is_rewritten
+from everybit.files.rewritten import compare_rewritten, is_consistent, lies_elsewhere
 from everybit.files.tensor_damage import damaged_tensors
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def check_sealed(
 def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -> list[Finding]:
     structure = read_structure(source)
     differences = find_differences(source, sealed, leaves)
-    if is_rewritten(source, sealed, structure, differences):
+    if lies_elsewhere(source, sealed, structure):
         return compare_rewritten(source, sealed, structure, name)
     findings: list[Finding] = []
     if source.size < sealed.size_bytes:
@@ -75,6 +75,9 @@ def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -
     rest = [span for span in differences.all_ranges() if not explained(span)]
     if source.size > sealed.size_bytes:
         rest.append((sealed.size_bytes, source.size))
+    if rest and is_consistent(source, sealed, structure, differences):
+        # The bytes around the tensors agree with each other, so somebody wrote the file anew.
+        return held or compare_rewritten(source, sealed, structure, name)
     if rest:
         findings.append(_outside(source, sealed, structure, differences, rest, name, leaves))
     return findings
@@ -147,9 +150,7 @@ def _outside(
         place["byte_range"] = rest[0]
     else:
         place["byte_ranges"] = tuple(rest)
-    return rule("FIL101").finding(
-        message, where=Location(path=name, **place), evidence=evidence
-    )
+    return rule("FIL101").finding(message, where=Location(path=name, **place), evidence=evidence)
 
 
 def _bits(mask: int) -> list[int]:

@@ -45,7 +45,9 @@ def seal_file(
             raise structure.damages[0].error(path)
         what, todo = describe_not_a_model(structure.format)
         if what and looks_like_model_name(path.name):
-            raise DamagedError(f"{what}, under a model's name", rule="FIL118", where=str(path), todo=todo)
+            raise DamagedError(
+                f"{what}, under a model's name", rule="FIL118", where=str(path), todo=todo
+            )
         plain, spans = _plan(structure)
         checked = [
             (member, Span(member.start, member.end))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from everybit.core.errors import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import TracebackType
 
 #: Bytes read at once: fits the second-level cache, so that what is read is hashed while warm.

@@ -13,6 +13,7 @@ from everybit.core.tree import LEAF_BYTES
 from everybit.files.changes import changes_in
 from everybit.files.elements import elements_at, tensor_digest
 from everybit.files.localize import Differences, join_ranges
+from everybit.files.patched import PatchedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +54,9 @@ def damaged_tensors(
     explained: set[Span] = set()
     leaves = _Ranges(differences.ranges)
     points = sorted(differences.right)
+    mended = PatchedSource(source, differences.right)
     for tensor in sealed.tensors:
-        part = _held_by(source, tensor, differences, points, leaves)
+        part = _held_by(source, mended, tensor, differences, points, leaves)
         if part is None:
             continue
         held.setdefault(part.key(), []).append(part)
@@ -89,6 +91,7 @@ class _Ranges:
 
 def _held_by(
     source: ByteSource,
+    mended: ByteSource,
     tensor: FileTensor,
     differences: Differences,
     points: list[int],
@@ -108,6 +111,11 @@ def _held_by(
         # Cut: the truncation says so; only what is proven counts here.
         part.ranges = []
         return part if part.changes else None
+    if part.ranges and tensor_digest(mended, tensor) == tensor.tree:
+        # With the proven bytes put right it is whole, so its neighbours hold the rest.
+        part.ranges = []
+    if not part.ranges and not part.changes and not part.exact:
+        return None
     if part.ranges or not part.changes:
         found = tensor_digest(source, tensor)
         if found == tensor.tree:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import xxhash
 
 from everybit.files.pickle_nodes import (
-    Blob,
     Call,
     DictNode,
     Global,
@@ -20,28 +18,16 @@ from everybit.files.pickle_nodes import (
     Text,
     TupleNode,
 )
-from everybit.files.tensor import STORED_ITEMSIZE, row_major
-
-_STORAGE_DTYPES: Final = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64",
-    "QInt8Storage": "qint8",
-    "QInt32Storage": "qint32",
-    "QUInt8Storage": "quint8",
-    "QUInt4x2Storage": "quint4x2",
-    "QUInt2x4Storage": "quint2x4",
-    "UntypedStorage": "uint8",
-}
+from everybit.files.tensor import STORED_ITEMSIZE
+from everybit.files.torch_values import (
+    NOT_NUMBERS,
+    OddError,
+    TensorSpec,
+    describe_array,
+    describe_buffer_array,
+    describe_storage,
+    describe_tensor,
+)
 
 _PARAMETERS: Final = {
     "torch._utils._rebuild_parameter",
@@ -74,49 +60,6 @@ _MAX_NAME: Final = 1024
 
 
 _CONTAINERS: Final = (Call, DictNode, ListNode, TupleNode, SetNode, Persistent)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
-    """A storage that the pickle refers to: an archive member under `data/`."""
-
-    key: str
-    dtype: str
-    num_bytes: int
-    location: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorSpec:
-    """A tensor as the pickle describes it, before it is found in the archive.
-
-    Attributes:
-        name: Dotted key path, unique in the file.
-        dtype: Canonical dtype name, or the unknown name as written.
-        shape: Shape, unchecked.
-        stride: Strides in elements, unchecked.
-        storage: Where its elements are; None for an array written inside the pickle.
-        offset: Of its first element in the storage, in elements.
-        conjugate: Stored conjugated.
-        negative: Stored negated.
-        inline: Elements and their `[start, end)` in the pickle, in place of a storage.
-        problem: Why the description cannot be understood; empty where it can.
-    """
-
-    name: str
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    stride: tuple[int, ...] = ()
-    storage: Storage | None = None
-    offset: int = 0
-    conjugate: bool = False
-    negative: bool = False
-    inline: tuple[bytes, int, int] | None = None
-    problem: str = ""
-
-
-class _Odd(Exception):
-    """A rebuild call whose arguments are not what torch writes."""
 
 
 # A path is (parent path, key): joined only for tensors, so that deep nesting costs nothing.
@@ -195,7 +138,7 @@ class _Walk:
             inner = Call(call.kind, args[0], args[2], None, call.position)
             return [(inner, path), (args[3], path)]
         if name in _TENSORS:
-            self.emit(path, lambda: _tensor(args, name))
+            self.emit(path, lambda: describe_tensor(args, name))
             quantizer = args[4] if name.endswith("qtensor") and len(args) > 4 else None
             return _quantizer_parts(quantizer, path) + _state(call, path)
         if name == "torch._utils._rebuild_sparse_tensor" and len(args) == 2:
@@ -203,13 +146,16 @@ class _Walk:
         if name in _PARTS:
             return [(arg, (path, key)) for key, arg in zip(_PARTS[name], args, strict=False)]
         if name.endswith(".multiarray._reconstruct"):
-            self.emit(path, lambda: _array(call))
+            self.emit(path, lambda: describe_array(call))
+            return []
+        if name.endswith(".numeric._frombuffer"):
+            self.emit(path, lambda: describe_buffer_array(call))
             return []
         return _call_children(call, path)
 
     def emit_storage(self, node: Persistent, path: _Path) -> None:
         def describe() -> TensorSpec:
-            storage = _storage(node)
+            storage = describe_storage(node)
             count = storage.num_bytes // STORED_ITEMSIZE[storage.dtype]
             return TensorSpec(
                 name="", dtype=storage.dtype, shape=(count,), stride=(1,), storage=storage
@@ -221,8 +167,8 @@ class _Walk:
         name = self.unique(_join(path))
         try:
             spec = describe()
-        except _Odd as odd:
-            spec = None if str(odd) == "skip" else TensorSpec(name=name, problem=str(odd))
+        except OddError as odd:
+            spec = None if str(odd) == NOT_NUMBERS else TensorSpec(name=name, problem=str(odd))
         if spec is not None:
             values = {f: getattr(spec, f) for f in TensorSpec.__slots__}
             self.specs.append(TensorSpec(**{**values, "name": name}))
@@ -322,118 +268,3 @@ def _sparse_parts(args: list[Node], path: _Path) -> list[tuple[Node, _Path]]:
         (item, (path, keys[index] if index < len(keys) else str(index)))
         for index, item in enumerate(data.items)
     ]
-
-
-# -- single values -----------------------------------------------------------------------------------
-
-
-def _integer(node: Node) -> int:
-    if isinstance(node, bool) or not isinstance(node, int):
-        raise _Odd("a size, stride or offset is no integer")
-    if node.bit_length() > 63:
-        raise _Odd("a size, stride or offset exceeds 63 bits")
-    return node
-
-
-def _integers(node: Node) -> tuple[int, ...]:
-    if isinstance(node, Call) and node.name == "torch.Size" and node.arguments:
-        node = node.arguments[0]
-    if not isinstance(node, (TupleNode, ListNode)):
-        raise _Odd("a shape or stride is no tuple")
-    if len(node.items) > 1000:
-        raise _Odd("a shape of more than 1000 dimensions")
-    return tuple(_integer(item) for item in node.items)
-
-
-def _storage(node: Node) -> Storage:
-    parts = node.id.items if isinstance(node, Persistent) and isinstance(node.id, TupleNode) else []
-    if len(parts) < 5 or parts[0] != "storage":
-        raise _Odd("its storage is not one that torch writes")
-    kind, key, location, count = parts[1:5]
-    dtype = _STORAGE_DTYPES.get(kind.name.rpartition(".")[2]) if isinstance(kind, Global) else None
-    if dtype is None:
-        named = kind.qualified if isinstance(kind, Global) else "its storage's type"
-        raise _Odd(f"{named} is no storage type known to this release")
-    if isinstance(key, int):
-        key = str(_integer(key))
-    if not isinstance(key, str) or len(key) > _MAX_NAME:
-        raise _Odd("its storage's key is no short text")
-    num_bytes = _integer(count) * STORED_ITEMSIZE[dtype]
-    place = location if isinstance(location, str) else ""
-    return Storage(key=key, dtype=dtype, num_bytes=num_bytes, location=place)
-
-
-def _tensor(args: list[Node], name: str) -> TensorSpec:
-    if len(args) < 4:
-        raise _Odd(f"{name} has {len(args)} arguments")
-    storage = _storage(args[0])
-    dtype = storage.dtype
-    metadata = args[6] if name.endswith("_v2") and len(args) > 6 else None
-    if name.endswith("_v3"):
-        if len(args) < 7 or not isinstance(args[6], Global):
-            raise _Odd("its dtype is no name")
-        dtype = args[6].name
-        metadata = args[7] if len(args) > 7 else None
-    if dtype not in STORED_ITEMSIZE:
-        raise _Odd(f"dtype {dtype[:40]} is not known to this release")
-    flags = {}
-    if isinstance(metadata, DictNode):
-        flags = {key: value for key, value in metadata.pairs if isinstance(key, str)}
-    return TensorSpec(
-        name="",
-        dtype=dtype,
-        shape=_integers(args[2]),
-        stride=_integers(args[3]),
-        storage=storage,
-        offset=_integer(args[1]),
-        conjugate=flags.get("conj") is True,
-        negative=flags.get("neg") is True,
-    )
-
-
-_NUMPY_KINDS: Final = {
-    "b1": "bool", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16", "u4": "uint32",
-    "i4": "int32", "u8": "uint64", "i8": "int64", "f2": "float16", "f4": "float32",
-    "f8": "float64", "c8": "complex64", "c16": "complex128",
-}  # fmt: skip
-
-
-def _array(call: Call) -> TensorSpec:
-    """Describe a plain NumPy array: `_reconstruct` with BUILD (version, shape, dtype, order, data)."""
-    state = call.state.items if isinstance(call.state, TupleNode) else []
-    if len(state) != 5 or not isinstance(state[2], Call) or not state[2].arguments:
-        raise _Odd("skip")
-    kind = state[2].arguments[0]
-    dtype = _NUMPY_KINDS.get(kind) if isinstance(kind, str) else None
-    order = state[2].state.items if isinstance(state[2].state, TupleNode) else []
-    if dtype is None or len(order) < 2 or order[1] not in ("<", "|"):
-        raise _Odd("skip")  # objects, text, records: no numbers to vouch for
-    found = _inline_bytes(state[4])
-    if found is None:
-        raise _Odd("skip")
-    data, start, end = found
-    shape = _integers(state[1])
-    count = 1
-    for size in shape:
-        count *= size
-    if count * STORED_ITEMSIZE[dtype] != len(data):
-        raise _Odd(f"an array of shape {list(shape)[:8]} and {len(data)} bytes of {dtype}")
-    stride = row_major(shape)
-    if state[3] is True:
-        stride = tuple(reversed(row_major(tuple(reversed(shape)))))
-    return TensorSpec(name="", dtype=dtype, shape=shape, stride=stride, inline=(data, start, end))
-
-
-def _inline_bytes(node: Node) -> tuple[bytes, int, int] | None:
-    if isinstance(node, Blob):
-        return node.data, node.start, node.start + len(node.data)
-    if isinstance(node, Call) and node.name == "_codecs.encode" and node.arguments:
-        text = node.arguments[0]
-        if isinstance(text, str):
-            try:
-                data = text.encode("latin1")
-            except UnicodeEncodeError:
-                return None
-            # The text ends before the opcodes that encode it; its own place is not recorded.
-            return data, -1, -1
-    return None

@@ -1,4 +1,4 @@
-"""The `torch.save` format since 1.6: a ZIP archive of one pickle and one member for each storage."""
+"""The `torch.save` format since 1.6: a ZIP archive of a pickle and a member for each storage."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files import crc32
-from everybit.files.damage import Damage, MalformedError
+from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.members import member_chunks, read_member
-from everybit.files.pickle_machine import interpret
+from everybit.files.pickle_opcodes import interpret
 from everybit.files.structure import Structure
 from everybit.files.tensor import (
     STORED_ITEMSIZE,
@@ -21,17 +21,20 @@ from everybit.files.tensor import (
     normal_stride,
     shape_problem,
 )
-from everybit.files.torch_objects import TensorSpec, find_tensors
+from everybit.files.torch_objects import find_tensors
 from everybit.files.zip_archive import Archive, Member, read_archive
-from everybit.files.zip_records import STORED
+from everybit.files.zip_records import END, STORED, parse_central
+from everybit.files.zip_recovery import recover
 
 if TYPE_CHECKING:
     from everybit.files.pickle_nodes import Pickle
     from everybit.files.source import ByteSource
+    from everybit.files.torch_values import TensorSpec
 
 #: A longer pickle record is not interpreted. One of a hundred thousand tensors has 20 MB.
 MAX_PICKLE_BYTES: Final = 256 * 1024 * 1024
 _MAX_DAMAGES: Final = 100
+_MAX_DIRECTORY_BYTES: Final = 64 * 1024 * 1024
 
 
 def read_structure(source: ByteSource) -> Structure:
@@ -40,7 +43,12 @@ def read_structure(source: ByteSource) -> Structure:
     Raises:
         MalformedError: There is no archive directory.
     """
-    archive = read_archive(source)
+    try:
+        archive = read_archive(source)
+    except MalformedError as error:
+        if error.rule == "FIL104":
+            raise _without_end(source, error) from None
+        raise
     root = find_root(archive.members)
     structure = Structure(
         format=FileFormat.ZIP if root is None else FileFormat.TORCH_ZIP,
@@ -52,6 +60,38 @@ def read_structure(source: ByteSource) -> Structure:
         return structure
     record = next(m for m in archive.members if m.name == f"{root}data.pkl")
     return _with_tensors(source, structure, archive, root, record)
+
+
+def _without_end(source: ByteSource, error: MalformedError) -> MalformedError:
+    """Return the error for an archive without end record, with what is left of it."""
+    left = recover(source)
+    if left.directory_start is not None and _directory_ends(source, left.directory_start):
+        return malformed(
+            "its end-of-archive record is damaged; its members and directory are there",
+            byte_range=(left.directory_start, source.size),
+        )
+    num_tensors = len(left.whole) + len(left.lost)
+    told = f"; {len(left.whole)} of {num_tensors} tensors are whole before the cut"
+    return malformed(
+        error.damage.message + (told if num_tensors else ""),
+        rule="FIL104",
+        byte_range=(min(left.cut_at, source.size), source.size),
+        evidence={
+            **error.damage.evidence,
+            "members": [member.name for member in left.members[:16]],
+            "readable": list(left.whole),
+            "num_lost": len(left.lost),
+        },
+    )
+
+
+def _directory_ends(source: ByteSource, start: int) -> bool:
+    """Return whether a whole directory and room for its end record follow `start`."""
+    data = source.read(start, min(source.size - start, _MAX_DIRECTORY_BYTES))
+    at = 0
+    while (entry := parse_central(data, at)) is not None:
+        at += entry.length
+    return len(data) - at >= END.size
 
 
 def find_root(members: tuple[Member, ...]) -> str | None:

@@ -128,9 +128,7 @@ def _check_member(
     return crc_damage(source, structure, member, crc)
 
 
-def _tell_other_format(
-    kind: FileFormat, source: ByteSource, name: str, outcome: Outcome
-) -> None:
+def _tell_other_format(kind: FileFormat, source: ByteSource, name: str, outcome: Outcome) -> None:
     what, todo = describe_not_a_model(kind)
     named_so = looks_like_model_name(name)
     if (what and named_so) or kind is FileFormat.LFS_POINTER:

@@ -1,8 +1,8 @@
 """A ZIP archive's directory, read strictly: every record is held against the others.
 
-Loaders read the central directory and believe it. Here a member is taken only where its local header,
-its data descriptor and its central entry agree; what disagrees is told with its place. Reading never
-raises for damage unless there is no directory at all.
+Loaders read the central directory and believe it. Here a member is taken only where its local
+header, its data descriptor and its central entry agree; what disagrees is told with its place.
+Reading never raises for damage unless there is no directory at all.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_archive(source: ByteSource) -> Archive:
     damages: list[Damage] = []
     directory = _find_directory(source, damages)
     data = source.read(directory.start, directory.size)
-    entries = []
+    entries: list[tuple[zr.CentralEntry, int]] = []
     at = 0
     while at < len(data) and len(entries) < _MAX_MEMBERS:
         entry = zr.parse_central(data, at)

@@ -1,7 +1,7 @@
 """The records of a ZIP archive, parsed from bytes: central directory, local headers, end records.
 
-Only what APPNOTE.TXT 6.3 defines and PyTorch's writer (miniz) uses. No record is trusted: lengths are
-checked against what was read.
+Only what APPNOTE.TXT 6.3 defines and PyTorch's writer (miniz) uses. No record is trusted: lengths
+are checked against what was read.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def decode_name(raw: bytes, flags: int) -> str:
 def padding_problem(extra: bytes) -> int | None:
     """Return the offset of a byte in `extra` that PyTorch's padding field cannot hold.
 
-    PyTorch aligns storages with an extra field `FB` filled with `Z`; another byte among them is damage.
-    None where the field is right, absent, or another writer's.
+    PyTorch aligns storages with an extra field `FB` filled with `Z`; another byte among them is
+    damage. None where the field is right, absent, or another writer's.
     """
     if extra[:2] != b"FB" or len(extra) < 4:
         return None

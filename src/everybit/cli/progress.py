@@ -1,0 +1,61 @@
+"""A progress bar on stderr for long reads; nothing at all for short ones or without a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from everybit.cli.output import Output
+
+#: Reading less than this is over before a bar could be read.
+_LONG_BYTES: Final = 256 * 1024 * 1024
+
+
+@contextlib.contextmanager
+def reading(output: Output, label: str, paths: Iterable[Path]) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told the bytes read; draws a bar where somebody can see it.
+
+    Args:
+        output: Knows whether there is a terminal.
+        label: What is being done.
+        paths: What will be read, for the total.
+    """
+    total = _total(paths) if output.shows_progress else 0
+    if total < _LONG_BYTES:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn(label),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda num_bytes: bar.advance(task, num_bytes)
+
+
+def _total(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if path.is_dir():
+                total += sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            else:
+                total += path.stat().st_size
+    return total

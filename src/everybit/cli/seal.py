@@ -1,0 +1,44 @@
+"""`everybit seal PATH...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from everybit.cli.options import config_options
+
+if TYPE_CHECKING:
+    from everybit.cli.output import Output
+    from everybit.core.config import Config
+
+
+@click.command("seal")
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+)
+@config_options("seal")
+def command(paths: tuple[Path, ...], config: Config, output: Output) -> int:
+    """Remember the bytes of model files in a manifest.
+
+    Writes MANIFEST.everybit.json beside the files: for each file its size and digests, and for
+    each tensor its name, dtype, shape, place and digest. `everybit verify` then tells at any time
+    whether they still hold the same bytes, and where they do not. A damaged file is refused.
+
+    Give a folder to seal all its files, or single files to seal them among others.
+
+    \b
+    Examples:
+      everybit seal checkpoints/step_1000
+      everybit seal model.safetensors
+    """
+    from everybit.api.seal import seal_verdict
+    from everybit.cli.progress import reading
+
+    with reading(output, "sealing", paths) as progress:
+        verdict, manifests = seal_verdict(*paths, progress=progress)
+    code = output.verdict(verdict)
+    for manifest in manifests:
+        output.note(f"manifest written to {manifest}")
+    return code

@@ -1,0 +1,57 @@
+"""`everybit verify PATH...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from everybit.cli.options import config_options
+
+if TYPE_CHECKING:
+    from everybit.cli.output import Output
+    from everybit.core.config import Config
+
+
+@click.command("verify")
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+)
+@click.option(
+    "--level",
+    type=click.Choice(["structure", "full"]),
+    default="full",
+    show_default=True,
+    help="Read every byte, or test sizes and structure only.",
+)
+@click.option("--strong", is_flag=True, help="Compare BLAKE3 too: no one can forge it.")
+@config_options("verify")
+def command(
+    paths: tuple[Path, ...], level: str, strong: bool, config: Config, output: Output
+) -> int:
+    """Test whether model files still hold the right bytes.
+
+    A sealed file is held against its manifest: one read, and where it differs the tensor, the
+    elements and the bits. Without a manifest all is tested that the format allows: structure, and
+    the checksums that torch.save writes and torch.load ignores. Nothing is loaded or executed.
+
+    Exit code 3 where bytes had nothing to be held against: seal the files while they are good.
+
+    \b
+    Examples:
+      everybit verify checkpoints/step_1000
+      everybit verify model.pt --json
+      everybit verify model.safetensors --level structure
+    """
+    from everybit.api.verify import verify
+    from everybit.cli.progress import reading
+
+    with reading(output, "verifying", paths) as progress:
+        verdict = verify(
+            *paths,
+            level="structure" if level == "structure" else "full",
+            strong=strong,
+            progress=progress,
+        )
+    return output.verdict(verdict)

@@ -1,0 +1,177 @@
+"""The opcodes of pickle protocols 0 to 5, and the loop that follows them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.files.damage import MalformedError
+from everybit.files.pickle_machine import Machine, parse_integer
+from everybit.files.pickle_nodes import (
+    DictNode,
+    Extension,
+    ListNode,
+    Persistent,
+    SetNode,
+    Text,
+    TupleNode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everybit.files.pickle_nodes import Pickle
+
+#: Opcodes; a pickle of a hundred thousand tensors has about three million.
+MAX_STEPS: Final = 20_000_000
+
+
+def interpret(data: bytes, *, max_steps: int = MAX_STEPS) -> Pickle:
+    """Follow one pickle from its first opcode to STOP.
+
+    Args:
+        data: The pickle; what follows STOP is not looked at.
+        max_steps: Most opcodes to follow.
+
+    Raises:
+        MalformedError: An unpickler would fail on it too, or it exceeds a bound. FIL107; the
+            evidence holds `position`, the offset in the pickle.
+    """
+    machine = Machine(data)
+    start = 0
+    try:
+        for _ in range(max_steps):
+            start = machine.at
+            if start >= len(data):
+                raise machine.error("ends without STOP", start)
+            machine.at = start + 1
+            if data[start] == _STOP:
+                return machine.result()
+            action = _ACTIONS.get(data[start])
+            if action is None:
+                raise machine.error(f"has no opcode 0x{data[start]:02x}", start)
+            action(machine)
+    except MalformedError:
+        raise
+    except (IndexError, struct.error):
+        raise machine.error("takes from an empty stack or ends within an opcode", start) from None
+    except (ValueError, OverflowError) as error:
+        raise machine.error(f"holds an impossible value ({error})", start) from None
+    raise machine.error(f"has more than {max_steps} opcodes", machine.at)
+
+
+def _number(layout: struct.Struct) -> Callable[[Machine], None]:
+    return lambda m: m.push(m.number(layout))
+
+
+def _long(layout: struct.Struct) -> Callable[[Machine], None]:
+    def act(m: Machine) -> None:
+        length = m.number(layout)
+        if length < 0:
+            raise ValueError("negative length")
+        m.push(int.from_bytes(m.take(length), "little", signed=True))
+
+    return act
+
+
+def _sized(
+    read: Callable[[Machine, int], None], layout: struct.Struct
+) -> Callable[[Machine], None]:
+    def act(m: Machine) -> None:
+        length = m.number(layout)
+        if length < 0:
+            raise ValueError("negative length")
+        read(m, length)
+
+    return act
+
+
+def _text8(m: Machine, length: int) -> None:
+    m.push(Text(m.take(length)))
+
+
+def _constant(value: Any) -> Callable[[Machine], None]:
+    return lambda m: m.push(value)
+
+
+_STOP: Final = ord(".")
+_U8, _U16, _I32, _U32 = (struct.Struct(f"<{code}") for code in "BHiI")
+_U64, _F64 = struct.Struct("<Q"), struct.Struct(">d")
+
+_BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
+    # marks and the stack
+    b"(": lambda m: m.marks.append(len(m.stack)),
+    b"0": Machine.pop_one,
+    b"1": Machine.pop_to_mark,
+    b"2": lambda m: m.push(m.top()),
+    # protocol and frames
+    b"\x80": Machine.proto,
+    b"\x95": Machine.frame,
+    # constants and numbers
+    b"N": _constant(None),
+    b"\x88": _constant(True),
+    b"\x89": _constant(False),
+    b"I": Machine.integer_line,
+    b"L": lambda m: m.push(parse_integer(m.line().removesuffix(b"L"), 0)),
+    b"F": lambda m: m.push(float(m.line().decode("ascii"))),
+    b"J": _number(_I32),
+    b"K": _number(_U8),
+    b"M": _number(_U16),
+    b"G": _number(_F64),
+    b"\x8a": _long(_U8),
+    b"\x8b": _long(_I32),
+    # text and bytes
+    b"S": Machine.string_line,
+    b"T": _sized(_text8, _I32),
+    b"U": _sized(_text8, _U8),
+    b"V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
+    b"X": _sized(Machine.text, _U32),
+    b"\x8c": _sized(Machine.text, _U8),
+    b"\x8d": _sized(Machine.text, _U64),
+    b"B": _sized(Machine.blob, _U32),
+    b"C": _sized(Machine.blob, _U8),
+    b"\x8e": _sized(Machine.blob, _U64),
+    b"\x96": _sized(Machine.blob, _U64),
+    b"\x97": Machine.out_of_band,
+    b"\x98": Machine.out_of_band,
+    # containers
+    b"]": lambda m: m.new(ListNode([])),
+    b"l": lambda m: m.new(ListNode(m.pop_mark())),
+    b"a": lambda m: m.extend([m.pop()]),
+    b"e": lambda m: m.extend(m.pop_mark()),
+    b")": lambda m: m.new(TupleNode([])),
+    b"t": lambda m: m.new(TupleNode(m.pop_mark())),
+    b"\x85": lambda m: m.tuple_of(1),
+    b"\x86": lambda m: m.tuple_of(2),
+    b"\x87": lambda m: m.tuple_of(3),
+    b"}": lambda m: m.new(DictNode([])),
+    b"d": Machine.dict,
+    b"s": Machine.set_item,
+    b"u": lambda m: m.set_items(m.pop_mark()),
+    b"\x8f": lambda m: m.new(SetNode([])),
+    b"\x90": lambda m: m.extend(m.pop_mark()),
+    b"\x91": Machine.frozenset,
+    # the memo
+    b"p": lambda m: m.memoize(parse_integer(m.line(), 10)),
+    b"q": lambda m: m.memoize(m.number(_U8)),
+    b"r": lambda m: m.memoize(m.number(_U32)),
+    b"\x94": lambda m: m.memoize(len(m.memo)),
+    b"g": lambda m: m.recall(parse_integer(m.line(), 10)),
+    b"h": lambda m: m.recall(m.number(_U8)),
+    b"j": lambda m: m.recall(m.number(_U32)),
+    # names, calls and objects from outside
+    b"c": lambda m: m.push(m.line_global()),
+    b"\x93": Machine.stack_global,
+    b"\x82": lambda m: m.push(Extension(m.number(_U8))),
+    b"\x83": lambda m: m.push(Extension(m.number(_U16))),
+    b"\x84": lambda m: m.push(Extension(m.number(_I32))),
+    b"R": Machine.reduce,
+    b"\x81": Machine.newobj,
+    b"\x92": Machine.newobj_ex,
+    b"i": Machine.inst,
+    b"o": Machine.obj,
+    b"b": Machine.build,
+    b"P": lambda m: m.new(Persistent(m.line().decode("utf-8", "surrogateescape"))),
+    b"Q": lambda m: m.new(Persistent(m.pop())),
+}
+_ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}
