@@ -28,11 +28,11 @@ COMMON = [
 ]
 FLAGS = {
     "demo": None,
-    "run": None,
+    "run": [*COMMON, "--every", "--on-finding", "--run", "--shadow", "-m"],
     "diff": [*COMMON],
     "report": [*COMMON, "--out"],
-    "seal": None,
-    "verify": None,
+    "seal": [*COMMON],
+    "verify": [*COMMON, "--level", "--strong"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],
 }

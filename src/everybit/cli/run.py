@@ -36,7 +36,7 @@ def command(
     config: Config,
     output: Output,
 ) -> int:
-    r"""Run a training script and watch its weights and optimizer state.
+    """Run a training script and watch its weights and optimizer state.
 
     TARGET runs as under `python`, with no edit: same arguments, same numbers, same exit code.
     Every step's batch, random streams, loss, gradients and weights are recorded as digests;

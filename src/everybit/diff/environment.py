@@ -35,13 +35,16 @@ NOT_COMPARED: Final = frozenset(
         "git.root",
         "python.executable",
         "python.prefix",
+        # Read when the watching began, mostly before the script seeds anything. The random
+        # streams themselves are recorded at every step, and compared as the link `rng`.
+        "seeds",
         "variables.recorded",
     }
 )
 # Of one job and not of the place it runs in, so `everybit env` records none.
-_OF_A_JOB: Final = frozenset({"argv", "seeds"})
+_OF_A_JOB: Final = frozenset({"argv"})
 _CODE_SECTIONS: Final = frozenset({"git"})
-_CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
+_CONFIGURATION_SECTIONS: Final = frozenset({"argv"})
 # Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
 _NOTES: Final = ("gpu.devices.", "git.")
 _NOTE_ENDINGS: Final = (".uuid", ".vbios", ".untracked_digest", ".num_untracked")
