@@ -214,6 +214,7 @@ class RunWriter:
             if self.failed is None and not self._ended:
                 try:
                     self._log.settle()
+                    self._append_waiting()
                     self._log.sync()
                 except OSError as error:
                     self._stop(error)
@@ -294,7 +295,6 @@ class RunWriter:
         )
         try:
             warnings.warn(message, RecordingStopped, stacklevel=4)
-        except (
-            Exception
-        ):  # warnings are errors here, or a hook failed; the job goes on all the same
+        except Exception:
+            # Warnings are errors here, or somebody's hook failed: the job goes on all the same.
             logging.getLogger("everybit").warning(message)
