@@ -88,6 +88,15 @@ def test_a_record_without_a_job_is_comparable_with_a_runs():
     assert not skipped.promised
 
 
+def test_a_seed_that_nobody_chose_is_no_difference():
+    def record(seed):
+        return _record(seeds={"torch": seed})
+
+    assert _entries(record(2**63 + 5), record(2**62 + 7)) == []
+    assert _entries(record(0), record(1)) == [("seeds.torch", 0, 1, "configuration")]
+    assert _entries(record(0), record(2**63)) == [("seeds.torch", 0, "not set", "configuration")]
+
+
 def test_another_gpu_of_the_same_model_is_a_note():
     device = {"name": "H200", "uuid": "GPU-1"}
     a = _record(gpu={"devices": {"0": device}})

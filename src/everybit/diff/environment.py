@@ -35,14 +35,14 @@ NOT_COMPARED: Final = frozenset(
         "git.root",
         "python.executable",
         "python.prefix",
-        # Read when the watching began, mostly before the script seeds anything. The random
-        # streams themselves are recorded at every step, and compared as the link `rng`.
-        "seeds",
         "variables.recorded",
     }
 )
 # Of one job and not of the place it runs in, so `everybit env` records none.
-_OF_A_JOB: Final = frozenset({"argv"})
+_OF_A_JOB: Final = frozenset({"argv", "seeds"})
+# Until a script seeds it, torch's seed is a random number of 64 bits: nobody's choice, and so no
+# difference. Chosen seeds are smaller.
+_CHOSEN_SEED_BITS: Final = 53
 _CODE_SECTIONS: Final = frozenset({"git"})
 _CONFIGURATION_SECTIONS: Final = frozenset({"argv"})
 # Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
@@ -165,11 +165,16 @@ def _flat(prefix: str, value: Any) -> dict[str, Any]:
     if prefix in NOT_COMPARED:
         return {}
     if not isinstance(value, Mapping):
-        return {prefix: value}
+        return {prefix: _chosen(value) if prefix.startswith("seeds.") else value}
     found: dict[str, Any] = {}
     for key, item in value.items():
         found |= _flat(f"{prefix}.{key}", item)
     return found
+
+
+def _chosen(seed: Any) -> Any:
+    drawn = isinstance(seed, int) and seed.bit_length() > _CHOSEN_SEED_BITS
+    return "not set" if drawn else seed
 
 
 def _folded(differences: list[Difference]) -> list[Difference]:
