@@ -7,7 +7,7 @@ from torch import nn
 from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, TargetKind
-from everybit.inject import Campaign, draw_fault
+from everybit.inject import Campaign, Undone, draw_fault
 
 
 def build() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -104,7 +104,7 @@ def test_without_undo_the_damage_stays_until_asked() -> None:
     with Campaign([fault], buffer, undo=False) as campaign:
         buffer(torch.ones(1))
     assert buffer.still[3] == -1.0
-    campaign.injections[0].undo()
+    assert campaign.undo() == Undone(restored=1, left=0)
     assert buffer.still[3] == 1.0
 
 

@@ -141,7 +141,10 @@ def _difference(parting: Parting) -> str:
     count = len(first.differing)
     number = _first_loss(parting.losses)
     if first.link is Link.LOSS and number is not None:
-        return f"{parting.losses[0][number]!r} in A, {parting.losses[1][number]!r} in B"
+        shown = [f"{side[number]:.9g}" for side in parting.losses]
+        if shown[0] == shown[1]:
+            shown = [repr(side[number]) for side in parting.losses]
+        return f"{shown[0]} in A, {shown[1]} in B"
     if count:
         text = f"{_shown(first.link, first.differing[0][0])}; "
         text += f"{count} of {first.num_compared} values differ"
@@ -192,7 +195,7 @@ def _evidence(
         if names:
             evidence[key] = list(names[:MAX_NAMES])
             evidence[f"num_{key}"] = len(names)
-    if first.fact:
+    if first.fact and not (first.link is Link.LOSS and first.differing):
         evidence["fact"] = first.fact
     if parting.losses[0] or parting.losses[1]:
         evidence |= {"losses_a": list(parting.losses[0]), "losses_b": list(parting.losses[1])}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everybit.core.change import Change
+    from everybit.core.dtype import Number
     from everybit.core.finding import Finding
     from everybit.diff.stored import StoredTensor
 
@@ -194,8 +195,12 @@ def _bytes_differ(a: StoredTensor, b: StoredTensor) -> Finding:
 
 def _shown(change: Change) -> str:
     bits = ", ".join(map(str, change.bits))
-    values = f"{change.before!r} in A, {change.after!r} in B"
+    values = f"{_number(change.before)} in A, {_number(change.after)} in B"
     return f"element {change.element}, bit{'s' if len(change.bits) > 1 else ''} {bits}: {values}"
+
+
+def _number(value: Number) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
 def _form_differs(a: StoredTensor, b: StoredTensor) -> Finding:

@@ -10,7 +10,7 @@ from torch import nn
 from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, Pattern
-from everybit.inject.injection import Injection, apply
+from everybit.inject.injection import Injection, Undone, apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,8 +43,8 @@ class Campaign:
         holders: Modules and optimizers, as given to the Guard.
         count: The current step, where the caller counts better (a GradScaler's skips fire no hook
             here).
-        undo: Whether the exit puts damage back; without it the damage stays and `injections` can
-            still undo it.
+        undo: Whether the exit puts damage back. Inside a Guard that is still active say no, and
+            call `undo` after it: to its last test, putting bits back is one more stray write.
 
     Attributes:
         injections: What was planted, in order, each with its exact truth.
@@ -64,7 +64,7 @@ class Campaign:
         self._holders = holders
         self._steps = 0
         self._count = count
-        self._undo = undo
+        self._undo_on_exit = undo
         self._handles: list[RemovableHandle] = []
         for fault in self.waiting:
             if fault.boundary not in _PLANTABLE:
@@ -99,9 +99,13 @@ class Campaign:
             handle.remove()
         self._handles.clear()
         self._stuck.clear()
-        if self._undo:
-            for injection in reversed(self.injections):
-                injection.undo()
+        if self._undo_on_exit:
+            self.undo()
+
+    def undo(self) -> Undone:
+        """Put back all damage that is still in place, the last planted first; return the counts."""
+        done = [injection.undo() for injection in reversed(self.injections)]
+        return Undone(restored=sum(d.restored for d in done), left=sum(d.left for d in done))
 
     def advance(self, boundary: Boundary, step: int | None = None) -> list[Injection]:
         """Plant what is due now; the hooks call it, and loops without hooks may.
