@@ -82,7 +82,7 @@ def test_absence_is_a_fact_and_compared():
 
 
 def test_a_record_without_a_job_is_comparable_with_a_runs():
-    a, b = _record(argv={"options": []}, seeds={"torch": 1}), _record()
+    a, b = _record(seeds={"torch": 1}), _record()
     (skipped,) = uncompared(a, b)
     assert skipped.why == "B: not recorded"
     assert not skipped.promised

@@ -44,7 +44,7 @@ _OF_A_JOB: Final = frozenset({"argv", "seeds"})
 # difference. Chosen seeds are smaller.
 _CHOSEN_SEED_BITS: Final = 53
 _CODE_SECTIONS: Final = frozenset({"git"})
-_CONFIGURATION_SECTIONS: Final = frozenset({"argv"})
+_CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
 # Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
 _NOTES: Final = ("gpu.devices.", "git.")
 _NOTE_ENDINGS: Final = (".uuid", ".vbios", ".untracked_digest", ".num_untracked")
