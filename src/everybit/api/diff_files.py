@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +51,7 @@ def _read_side(path: Path) -> tuple[list[tuple[str, list[StoredTensor]]], list[S
 
     if not path.is_dir():
         found = read_tensors(path)
-        return [(path.name, _stored(found, path, path.name))], _notes(found, path.name)
+        return [(path.name, _stored(found, path, path.name))], _unread(found, path.name)
     files: list[tuple[str, list[StoredTensor]]] = []
     skipped: list[Skipped] = []
     others = 0
@@ -61,7 +62,7 @@ def _read_side(path: Path) -> tuple[list[tuple[str, list[StoredTensor]]], list[S
             continue
         found = read_tensors(place)
         files.append((relative, _stored(found, place, relative)))
-        skipped += _notes(found, relative)
+        skipped += _unread(found, relative)
     if not files:
         raise PathError(
             "holds neither a run nor a model file",
@@ -112,8 +113,8 @@ def _storage(relative: str, tensor: FileTensor) -> tuple[object, ...]:
     return (relative, tensor.member, tensor.byte_ranges, tensor.dtype, tensor.shape, tensor.stride)
 
 
-def _notes(found: FileTensors, relative: str) -> list[Skipped]:
-    return [Skipped(what=relative, why=note, promised=False) for note in found.notes]
+def _unread(found: FileTensors, relative: str) -> list[Skipped]:
+    return [replace(item, what=f"{relative}: {item.what}") for item in found.skipped]
 
 
 def _refuse_repeated(side: Path, tensors: list[StoredTensor]) -> None:

@@ -88,13 +88,13 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
             tensors = digest_tensors(source, tensors)
         if source.changed():
             raise PathError("changed while it was read", where=str(place), todo="try again")
-        notes = [*structure.notes, *(f"{item.what}: {item.why}" for item in structure.skipped)]
         return FileTensors(
             path=str(place),
             format=structure.format,
             size_bytes=source.size,
             tensors=tensors,
-            notes=tuple(notes),
+            notes=structure.notes,
+            skipped=structure.skipped,
         )
 
 

@@ -11,6 +11,7 @@ from everybit.core.dtype import ITEMSIZE
 
 if TYPE_CHECKING:
     from everybit.core.digest import Digest
+    from everybit.core.verdict import Skipped
 
 #: Element sizes of dtypes that files can hold and for which no value can be decoded.
 _OPAQUE: Final = {
@@ -122,7 +123,8 @@ class FileTensors:
         format: Its format.
         size_bytes: Its size.
         tensors: In file order of their first byte, then by name.
-        notes: What was read but is no tensor, or could not be followed, for people.
+        notes: Remarks for people.
+        skipped: Parts that could not be read or named.
     """
 
     path: str
@@ -130,6 +132,7 @@ class FileTensors:
     size_bytes: int
     tensors: tuple[FileTensor, ...]
     notes: tuple[str, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def by_name(self) -> dict[str, FileTensor]:
         """Return `{name: tensor}`."""
