@@ -59,6 +59,7 @@ class Boundaries:
         self._wrap(torch.autograd, "backward", self._backward)
         self._wrap(GradScaler, "step", self._scaler_step)
         self._wrap(GradScaler, "scale", self._scaler_scale)
+        self._wrap(torch.nn.Module, "compile", self._module_compile)
 
     def remove(self) -> None:
         """Leave everything as it was before `install` and `attach`."""
@@ -75,10 +76,8 @@ class Boundaries:
         pre = root.register_forward_pre_hook(self._forward_start, prepend=True, with_kwargs=True)
         post = root.register_forward_hook(self._forward_end, always_call=True)
         undo: list[Callable[[], None]] = [pre.remove, post.remove]
-        compiled = root._compiled_call_impl
-        if compiled is not None:
-            undo.append(self._wrap_compiled(root, compiled))
         self._roots[id(root)] = undo
+        self._wrap_compiled(root)
 
     def detach(self, root: torch.nn.Module) -> None:
         """Unhook a root module."""
@@ -99,8 +98,17 @@ class Boundaries:
         setattr(holder, name, wrapped)
         self._undo.append(lambda: setattr(holder, name, original))
 
-    def _wrap_compiled(self, root: torch.nn.Module, compiled: Any) -> Callable[[], None]:
-        # `module.compile()` calls this attribute instead of the hooks.
+    def _module_compile(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        original(module, *args, **kwargs)
+        if id(module) in self._roots:
+            self._wrap_compiled(module)
+
+    def _wrap_compiled(self, root: torch.nn.Module) -> None:
+        # After `module.compile()` a call goes to this attribute, and hooks are traced away.
+        compiled: Any = root._compiled_call_impl
+        if compiled is None:
+            return
+
         def call(*args: Any, **kwargs: Any) -> Any:
             self._enter(args, kwargs)
             try:
@@ -114,7 +122,7 @@ class Boundaries:
             if root._compiled_call_impl is call:
                 root._compiled_call_impl = compiled
 
-        return undo
+        self._roots[id(root)].append(undo)
 
     def _forward_start(self, _module: Any, args: Any, kwargs: Any) -> None:
         if not torch.compiler.is_compiling():

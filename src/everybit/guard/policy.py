@@ -35,8 +35,8 @@ def warn(findings: Sequence[Finding]) -> None:
 
 def stop(findings: Sequence[Finding]) -> None:
     """Raise `StoppedError` out of the training loop."""
-    warn(findings)
-    first = findings[0]
+    first, *rest = findings
+    warn(rest)
     raise StoppedError(
         f"{first.rule} {first.message}",
         todo='the run was stopped as asked (on_finding="stop")',
