@@ -29,7 +29,6 @@ def explain(a: RunSide, b: RunSide) -> list[Difference]:
                 kind="configuration",
             )
         )
-    found += _seeds(a, b)
     flat_a, flat_b = _flat(a.config), _flat(b.config)
     found += [
         Difference(
@@ -42,19 +41,6 @@ def explain(a: RunSide, b: RunSide) -> list[Difference]:
         if entry.partition(".")[0] not in _RECORDING and flat_a.get(entry) != flat_b.get(entry)
     ]
     return found
-
-
-def _seeds(a: RunSide, b: RunSide) -> list[Difference]:
-    """Compare the seeds at the start: no finding of their own, but an explanation of others."""
-    sections = [side.environment.get("seeds") for side in (a, b)]
-    flat_a, flat_b = (_flat(each) if isinstance(each, Mapping) else {} for each in sections)
-    return [
-        Difference(
-            entry=f"seeds.{name}", before=flat_a[name], after=flat_b[name], kind="configuration"
-        )
-        for name in flat_a
-        if name in flat_b and flat_a[name] != flat_b[name]
-    ]
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
