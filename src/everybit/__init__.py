@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from everybit.api.diff import diff
     from everybit.api.env import env, env_diff
     from everybit.api.report import report
+    from everybit.api.run import run
     from everybit.api.seal import seal
     from everybit.api.verify import verify
     from everybit.core.errors import EverybitError, FindingsError, StoppedError, UsageError
@@ -44,6 +45,7 @@ __all__ = [
     "env_diff",
     "open_run",
     "report",
+    "run",
     "seal",
     "verify",
 ]
@@ -64,6 +66,7 @@ _HOME: Final = {
     "env": "everybit.api.env",
     "env_diff": "everybit.api.env",
     "open_run": "everybit.ledger",
+    "run": "everybit.api.run",
     "seal": "everybit.api.seal",
     "verify": "everybit.api.verify",
 }
