@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import xxhash
 
 from everybit.ledger.frame import (
     CHECK_BYTES,
@@ -81,3 +82,11 @@ def test_no_flipped_bit_of_a_frame_passes() -> None:
 def test_a_payload_has_a_greatest_length() -> None:
     with pytest.raises(ValueError, match="at most"):
         frame_of(bytes(MAX_PAYLOAD_BYTES + 1))
+
+
+def test_a_longer_length_is_not_believed_even_where_the_check_holds() -> None:
+    for length, believed in ((MAX_PAYLOAD_BYTES, True), (MAX_PAYLOAD_BYTES + 1, False)):
+        fields = frame_of(b"")[:48]
+        fields = fields[:12] + length.to_bytes(4, "little") + fields[16:]
+        header = decode_header(fields + xxhash.xxh3_64_digest(fields))
+        assert (header is not None) is believed

@@ -38,6 +38,7 @@ ZLIB: Final = 1
 
 _FIELDS: Final = struct.Struct("<8sBBHIQQ16s")
 _FIELD_BYTES: Final = _FIELDS.size
+_HEADER: Final = struct.Struct("<8sBBHIQQ16s8s")
 
 
 class Kind(IntEnum):
@@ -90,11 +91,10 @@ def decode_header(data: bytes | memoryview) -> Header | None:
 
     A header of another format version is returned where its check holds: the caller decides.
     """
-    if data[:8] != SYNC:
+    mark, *fields, check = _HEADER.unpack(data)
+    if mark != SYNC or xxhash.xxh3_64_digest(data[:_FIELD_BYTES]) != check:
         return None
-    if xxhash.xxh3_64_digest(data[:_FIELD_BYTES]) != data[_FIELD_BYTES:HEADER_BYTES]:
-        return None
-    header = Header._make(_FIELDS.unpack(data[:_FIELD_BYTES])[1:])
+    header = Header._make(fields)
     return header if header.length <= MAX_PAYLOAD_BYTES else None
 
 
@@ -105,4 +105,4 @@ def check_of(frame: bytes | memoryview) -> bytes:
 
 def is_intact(frame: bytes | memoryview) -> bool:
     """Whether a whole frame's checksum holds."""
-    return xxhash.xxh3_128_digest(frame[:-CHECK_BYTES]) == frame[-CHECK_BYTES:]
+    return xxhash.xxh3_128_digest(frame[:-CHECK_BYTES]) == check_of(frame)
