@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 import pytest
@@ -10,7 +11,7 @@ pynvml = pytest.importorskip("pynvml")
 
 from tests.host.fake_nvml import FakeDriver, install
 
-from everybit.host.gpu import UNSUPPORTED, read_gpu
+from everybit.host.gpu import NO_DRIVER, UNSUPPORTED, read_gpu
 
 
 def test_every_fact_of_two_devices(monkeypatch):
@@ -72,4 +73,14 @@ def test_no_driver_is_absent_and_a_failing_one_is_unknown(monkeypatch, code, key
 
 def test_without_the_package_nothing_is_claimed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert "not installed" in read_gpu()["unknown"]
+
+
+def test_without_package_and_driver_there_is_no_gpu(monkeypatch):
+    def fail(name):
+        raise OSError(name)
+
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(ctypes, "CDLL", fail)
+    assert read_gpu() == {"absent": NO_DRIVER}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 #: The driver says that this GPU or this driver version has no such thing.
 UNSUPPORTED: Final = "unsupported"
+NO_DRIVER: Final = "no NVIDIA driver library"
 
 
 def read_gpu() -> dict[str, Any]:
@@ -22,12 +24,14 @@ def read_gpu() -> dict[str, Any]:
     try:
         pynvml: Any = importlib.import_module("pynvml")
     except ImportError:
+        if not _has_driver_library():
+            return {"absent": NO_DRIVER}
         return {"unknown": "nvidia-ml-py is not installed (pip install 'everybit[gpu]')"}
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-            return {"absent": "no NVIDIA driver library"}
+            return {"absent": NO_DRIVER}
         if error.value == pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
             return {"absent": "the NVIDIA driver is not loaded"}
         return {"unknown": f"driver error: {error}"}
@@ -36,6 +40,15 @@ def read_gpu() -> dict[str, Any]:
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _has_driver_library() -> bool:
+    # The test that nvidia-ml-py itself makes.
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def _read_devices(pynvml: Any) -> dict[str, Any]:
