@@ -27,7 +27,7 @@ COMMON = [
     "-v",
 ]
 FLAGS = {
-    "demo": None,
+    "demo": ["--help", "--out", "--quiet", "-h", "-q"],
     "run": [*COMMON, "--every", "--on-finding", "--run", "--shadow", "-m"],
     "diff": [*COMMON],
     "report": [*COMMON, "--out"],
