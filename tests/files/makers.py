@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def weights(seed: int = 0) -> dict:

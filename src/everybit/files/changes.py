@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.change import Change, changes_between
 from everybit.core.dtype import ITEMSIZE
-from everybit.files.elements import canonical_element, elements_at
+from everybit.files.elements import canonical_element, element_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ def changes_in(source: ByteSource, tensor: FileTensor, right: Mapping[int, int])
 
     Returns:
         Changes by element, empty where the bytes hold none of the tensor's elements. An element
-        that strides repeat is told once, at its first index.
+        that strides repeat is told once.
     """
     if tensor.unreadable or tensor.inline is not None or tensor.dtype not in ITEMSIZE:
         return []
@@ -39,8 +39,8 @@ def changes_in(source: ByteSource, tensor: FileTensor, right: Mapping[int, int])
             touched.setdefault(at, {})[offset - at] = right[offset]
     changes: list[Change] = []
     for at, wrong in touched.items():
-        places = elements_at(tensor, at, at + size)
-        if not places:
+        element = element_at(tensor, (at - tensor.start) // size)
+        if element is None:
             continue
         after = source.read(at, size).ljust(size, b"\0")
         before = bytearray(after)
@@ -50,6 +50,6 @@ def changes_in(source: ByteSource, tensor: FileTensor, right: Mapping[int, int])
             tensor.dtype,
             canonical_element(tensor, bytes(before)),
             canonical_element(tensor, after),
-            places[0][0],
+            element,
         )
     return sorted(changes, key=lambda change: change.element)

@@ -87,9 +87,7 @@ def flipped_bit(syndrome: int, num_bytes: int) -> tuple[int, int] | None:
     return num_bytes - 1 - distance // 8, 7 - distance % 8
 
 
-def bursts(
-    syndrome: int, num_bytes: int, *, step: int = BURST_BYTES
-) -> Iterator[tuple[int, bytes]]:
+def bursts(syndrome: int, num_bytes: int, *, step: int = BURST_BYTES) -> Iterator[tuple[int, int]]:
     """Yield every window of four bytes and the only XOR mask there that explains the syndrome.
 
     Args:
@@ -98,14 +96,14 @@ def bursts(
         step: Distance of the windows, 4 for aligned words or 1 for all.
 
     Yields:
-        `(offset, mask)` from the last window back to the first.
+        `(offset, mask)` from the last window back to the first, the mask little-endian.
     """
     last = num_bytes - BURST_BYTES
     first_offset = last - last % step
     pattern = _multiply(syndrome, _x_power(-32 - 8 * (last - first_offset)))
     back = _multiplication(-8 * step)
     for offset in range(first_offset, -1, -step):
-        yield offset, pattern.to_bytes(4, "little")
+        yield offset, pattern
         pattern = _apply(back, pattern)
 
 

@@ -24,6 +24,7 @@ _BLOCK_ELEMENTS: Final = 1 << 20
 #: A tensor that repeats its storage (`expand`) into more bytes than this has no digest.
 _MAX_REPEATED_BYTES: Final = 1 << 30
 _KINDS: Final = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "V16"}
+_MAX_VISITS: Final = 10_000
 _COMPLEX: Final = ("complex32", "complex64", "complex128")
 
 
@@ -180,6 +181,42 @@ def elements_at(tensor: FileTensor, start: int, end: int) -> list[tuple[int, int
             return [(0, tensor.num_elements)]
         dense = tensor.stride[axis] * tensor.shape[axis]
     return _scattered(tensor, axes, low, high)
+
+
+def element_at(tensor: FileTensor, place: int) -> int | None:
+    """Return a flat index of the element at a storage index, counted from the tensor's first.
+
+    None where strides skip it. Where strides repeat it, one of its indices.
+    """
+    axes = sorted(
+        (axis for axis, size in enumerate(tensor.shape) if size > 1 and tensor.stride[axis]),
+        key=lambda axis: -tensor.stride[axis],
+    )
+    if not axes:
+        return 0 if place == 0 and tensor.num_elements else None
+    flat_step = row_major(tensor.shape)
+    reach = [0] * (len(axes) + 1)  # what the axes from here on span
+    for depth in reversed(range(len(axes))):
+        axis = axes[depth]
+        reach[depth] = reach[depth + 1] + (tensor.shape[axis] - 1) * tensor.stride[axis]
+    todo = [(0, place, 0)]
+    for _ in range(_MAX_VISITS):
+        if not todo:
+            break
+        depth, rest, flat = todo.pop()
+        if depth == len(axes):
+            if rest == 0:
+                return flat
+            continue
+        axis = axes[depth]
+        step = tensor.stride[axis]
+        low = max(0, -(-(rest - reach[depth + 1]) // step))
+        high = min(tensor.shape[axis] - 1, rest // step)
+        todo.extend(
+            (depth + 1, rest - index * step, flat + index * flat_step[axis])
+            for index in range(high, max(low, high - _MAX_VISITS) - 1, -1)
+        )
+    return None
 
 
 def _scattered(tensor: FileTensor, axes: list[int], low: int, high: int) -> list[tuple[int, int]]:

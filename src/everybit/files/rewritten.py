@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 _MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
 
 
-def lies_elsewhere(source: ByteSource, sealed: SealedFile, structure: Structure) -> bool:
+def lies_elsewhere(
+    source: ByteSource, sealed: SealedFile, structure: Structure, differences: Differences
+) -> bool:
     """Return whether the file is another whole container, laid out otherwise."""
     if structure.damages or structure.format not in _MODELS or not sealed.tensors:
+        return False
+    if source.size == sealed.size_bytes and not differences.ranges:
+        # Every change is known to the byte: a header damaged into another that reads.
         return False
     return source.size != sealed.size_bytes or _layout(structure.tensors) != _layout(sealed.tensors)
 

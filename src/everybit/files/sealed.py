@@ -65,7 +65,7 @@ def check_sealed(
 def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -> list[Finding]:
     structure = read_structure(source)
     differences = find_differences(source, sealed, leaves)
-    if lies_elsewhere(source, sealed, structure):
+    if lies_elsewhere(source, sealed, structure, differences):
         return compare_rewritten(source, sealed, structure, name)
     findings: list[Finding] = []
     if source.size < sealed.size_bytes:

@@ -62,8 +62,35 @@ _MAX_NAME: Final = 1024
 _CONTAINERS: Final = (Call, DictNode, ListNode, TupleNode, SetNode, Persistent)
 
 
-# A path is (parent path, key): joined only for tensors, so that deep nesting costs nothing.
-_Path = tuple[Any, str] | None
+class _Path:
+    """A key below another path. Its name is joined only for tensors, and once."""
+
+    __slots__ = ("_name", "above", "key")
+
+    def __init__(self, above: _Path | None, key: str) -> None:
+        self.above = above
+        self.key = key
+        self._name: str | None = None
+
+    def name(self) -> str:
+        """Return the dotted name, at most `_MAX_NAME` long: beyond that a digest stands for it."""
+        open_paths: list[_Path] = []
+        path: _Path | None = self
+        while path is not None and path._name is None:
+            open_paths.append(path)
+            path = path.above
+        joined = path._name if path is not None else None
+        for path in reversed(open_paths):
+            joined = _shorten(path.key if joined is None else f"{joined}.{path.key}")
+            path._name = joined
+        return joined or ""
+
+
+def _shorten(name: str) -> str:
+    if len(name) <= _MAX_NAME:
+        return name
+    tail = xxhash.xxh3_64_hexdigest(name.encode("utf-8", "surrogatepass"))
+    return f"{name[: _MAX_NAME // 2]}~{tail}"
 
 
 def find_tensors(pickle: Pickle) -> tuple[list[TensorSpec], list[str]]:
@@ -84,11 +111,11 @@ class _Walk:
         self.notes: list[str] = []
         self.seen: set[int] = set()
         self.open: set[int] = set()
-        self.budget = 100_000 + 4 * pickle.num_nodes
+        self.budget = 20_000 + 4 * pickle.num_nodes
 
     def run(self) -> tuple[list[TensorSpec], list[str]]:
         # Entries: (node, path, depth), or (node, None, -1) to leave a container.
-        todo: list[tuple[Node, _Path, int]] = [(self.pickle.result, None, 0)]
+        todo: list[tuple[Node, _Path | None, int]] = [(self.pickle.result, None, 0)]
         while todo:
             node, path, depth = todo.pop()
             if depth < 0:
@@ -105,7 +132,7 @@ class _Walk:
                 )
         return self.specs, self.notes
 
-    def enter(self, node: Node, path: _Path, depth: int) -> list[tuple[Node, _Path]]:
+    def enter(self, node: Node, path: _Path | None, depth: int) -> list[tuple[Node, _Path | None]]:
         if not isinstance(node, _CONTAINERS) or id(node) in self.open:
             return []
         if id(node) in self.seen:
@@ -124,13 +151,13 @@ class _Walk:
             return self.enter_call(node, path)
         if isinstance(node, DictNode):
             return _keyed(node.pairs, path)
-        return [(item, (path, str(index))) for index, item in enumerate(node.items)]
+        return [(item, _Path(path, str(index))) for index, item in enumerate(node.items)]
 
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
-    def enter_call(self, call: Call, path: _Path) -> list[tuple[Node, _Path]]:
+    def enter_call(self, call: Call, path: _Path | None) -> list[tuple[Node, _Path | None]]:
         name, args = call.name, call.arguments
         if name in _PARAMETERS and args:
             return [(args[0], path), *((extra, path) for extra in args[3:])]
@@ -144,7 +171,7 @@ class _Walk:
         if name == "torch._utils._rebuild_sparse_tensor" and len(args) == 2:
             return _sparse_parts(args, path)
         if name in _PARTS:
-            return [(arg, (path, key)) for key, arg in zip(_PARTS[name], args, strict=False)]
+            return [(arg, _Path(path, key)) for key, arg in zip(_PARTS[name], args, strict=False)]
         if name.endswith(".multiarray._reconstruct"):
             self.emit(path, lambda: describe_array(call))
             return []
@@ -153,7 +180,7 @@ class _Walk:
             return []
         return _call_children(call, path)
 
-    def emit_storage(self, node: Persistent, path: _Path) -> None:
+    def emit_storage(self, node: Persistent, path: _Path | None) -> None:
         def describe() -> TensorSpec:
             storage = describe_storage(node)
             count = storage.num_bytes // STORED_ITEMSIZE[storage.dtype]
@@ -163,8 +190,8 @@ class _Walk:
 
         self.emit(path, describe)
 
-    def emit(self, path: _Path, describe: Any) -> None:
-        name = self.unique(_join(path))
+    def emit(self, path: _Path | None, describe: Any) -> None:
+        name = self.unique((path.name() if path is not None else "") or "tensor")
         try:
             spec = describe()
         except OddError as odd:
@@ -189,23 +216,11 @@ def _num_parts(node: Node) -> int:
     return 1 if isinstance(node, Persistent) else 1 + len(node.items)
 
 
-def _join(path: _Path) -> str:
-    keys: list[str] = []
-    while path is not None:
-        path, key = path
-        keys.append(key)
-    name = ".".join(reversed(keys)) or "tensor"
-    if len(name) > _MAX_NAME:
-        tail = xxhash.xxh3_64_hexdigest(name.encode("utf-8", "surrogatepass"))
-        name = f"{name[: _MAX_NAME // 2]}~{tail}"
-    return name
-
-
 def _key(key: Node, index: int) -> str:
     if isinstance(key, str):
-        return key
+        return _shorten(key)
     if isinstance(key, Text):
-        return key.data.decode("utf-8", "replace")
+        return _shorten(key.data.decode("utf-8", "replace"))
     if isinstance(key, int) and key.bit_length() > 64:
         return f"({index})"
     if key is None or isinstance(key, (bool, int, float)):
@@ -215,46 +230,46 @@ def _key(key: Node, index: int) -> str:
     return f"({index})"
 
 
-def _keyed(pairs: list[tuple[Node, Node]], path: _Path) -> list[tuple[Node, _Path]]:
+def _keyed(pairs: list[tuple[Node, Node]], path: _Path | None) -> list[tuple[Node, _Path | None]]:
     # A later value of an equal key replaces the earlier one, as it does in the loaded object.
-    children: dict[Any, tuple[Node, _Path]] = {}
+    children: dict[Any, tuple[Node, _Path | None]] = {}
     for index, (key, value) in enumerate(pairs):
-        place = (path, _key(key, index))
+        place = _Path(path, _key(key, index))
         plain = key is None or isinstance(key, (bool, int, float, str))
         children[key if plain else id(key)] = (value, place)
     return list(children.values())
 
 
-def _call_children(call: Call, path: _Path) -> list[tuple[Node, _Path]]:
-    children: list[tuple[Node, _Path]] = []
+def _call_children(call: Call, path: _Path | None) -> list[tuple[Node, _Path | None]]:
+    children: list[tuple[Node, _Path | None]] = []
     for index, arg in enumerate(call.arguments):
         if call.name == "collections.OrderedDict" and isinstance(arg, ListNode):
             pairs = [pair.items for pair in arg.items if isinstance(pair, (ListNode, TupleNode))]
             children += _keyed([(pair[0], pair[1]) for pair in pairs if len(pair) == 2], path)
         else:
-            children.append((arg, (path, str(index))))
+            children.append((arg, _Path(path, str(index))))
     if isinstance(call.kwargs, DictNode):
         children += _keyed(call.kwargs.pairs, path)
-    children += [(item, (path, str(index))) for index, item in enumerate(call.items)]
+    children += [(item, _Path(path, str(index))) for index, item in enumerate(call.items)]
     return children + _keyed(call.pairs, path) + _state(call, path)
 
 
-def _state(call: Call, path: _Path) -> list[tuple[Node, _Path]]:
+def _state(call: Call, path: _Path | None) -> list[tuple[Node, _Path | None]]:
     if isinstance(call.state, TupleNode):  # (state, slots), as objects with __slots__ give it
         return [(part, path) for part in call.state.items]
     return [] if call.state is None else [(call.state, path)]
 
 
-def _quantizer_parts(quantizer: Node, path: _Path) -> list[tuple[Node, _Path]]:
+def _quantizer_parts(quantizer: Node, path: _Path | None) -> list[tuple[Node, _Path | None]]:
     if not isinstance(quantizer, TupleNode) or len(quantizer.items) < 3:
         return []
     return [
-        (quantizer.items[1], (path, "scales")),
-        (quantizer.items[2], (path, "zero_points")),
+        (quantizer.items[1], _Path(path, "scales")),
+        (quantizer.items[2], _Path(path, "zero_points")),
     ]
 
 
-def _sparse_parts(args: list[Node], path: _Path) -> list[tuple[Node, _Path]]:
+def _sparse_parts(args: list[Node], path: _Path | None) -> list[tuple[Node, _Path | None]]:
     layout, data = args
     known = ""
     if isinstance(layout, Call) and layout.arguments and isinstance(layout.arguments[0], str):
@@ -265,6 +280,6 @@ def _sparse_parts(args: list[Node], path: _Path) -> list[tuple[Node, _Path]]:
     if not isinstance(data, TupleNode):
         return []
     return [
-        (item, (path, keys[index] if index < len(keys) else str(index)))
+        (item, _Path(path, keys[index] if index < len(keys) else str(index)))
         for index, item in enumerate(data.items)
     ]

@@ -1,0 +1,480 @@
+from __future__ import annotations
+
+import math
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tests.files import makers
+
+import everybit
+from everybit.core.errors import DamagedError, PathError
+from everybit.core.finding import Certainty, Severity
+from everybit.core.tree import LEAF_BYTES
+from everybit.core.verdict import Status
+from everybit.files import read_tensors
+from everybit.files.manifest import MANIFEST_NAME
+
+
+@pytest.fixture(params=["torch", "safetensors"])
+def sealed(request, tmp_path):
+    """A sealed file of either format."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    torch.manual_seed(0)
+    value = {"first": torch.randn(400, 300), "second": torch.randn(77).to(torch.bfloat16)}
+    if request.param == "torch":
+        path = makers.save(value, folder / "model.pt")
+    else:
+        path = folder / "model.safetensors"
+        save_file(value, path)
+    everybit.seal(folder)
+    return path
+
+
+def only_finding(*paths, **options):
+    (finding,) = everybit.verify(*paths, **options).findings
+    return finding
+
+
+def place_of(path, name):
+    return read_tensors(path, digests=False).by_name()[name].byte_ranges[0]
+
+
+def test_sealed_and_untouched_is_clean(sealed):
+    for target in (sealed, sealed.parent, sealed.parent / MANIFEST_NAME):
+        for strong in (False, True):
+            verdict = everybit.verify(target, strong=strong)
+            assert verdict.status is Status.CLEAN
+            assert verdict.stats["bytes"] == sealed.stat().st_size
+    assert everybit.verify(sealed, level="structure").ok
+
+
+def test_every_single_flip_is_proven_to_the_bit(sealed):
+    rng = random.Random(0)
+    clean = sealed.read_bytes()
+    start, end = place_of(sealed, "first")
+    for _ in range(40):
+        offset, bit = rng.randrange(start, end), rng.randrange(8)
+        makers.flip(sealed, offset, bit)
+        finding = only_finding(sealed)
+        element = (offset - start) // 4
+        assert (finding.rule, finding.certainty) == ("FIL102", Certainty.PROOF)
+        assert finding.where.tensor == "first"
+        assert finding.where.byte_range == (offset, offset + 1)
+        assert finding.where.elements == (element,)
+        (change,) = finding.evidence["changes"]
+        assert change["bits"] == [8 * ((offset - start) % 4) + bit]
+        before = np.frombuffer(clean, "<f4", 1, start + 4 * element)[0]
+        assert change["before"] == float(before)
+        sealed.write_bytes(clean)
+
+
+def test_flips_anywhere_in_the_file_are_one_finding_each_time(sealed):
+    rng = random.Random(1)
+    clean = sealed.read_bytes()
+    spans = {name: place_of(sealed, name) for name in ("first", "second")}
+    for offset in [*range(40), *rng.sample(range(len(clean)), 40), len(clean) - 1]:
+        makers.flip(sealed, offset, rng.randrange(8))
+        finding = only_finding(sealed)
+        inside = [name for name, (start, end) in spans.items() if start <= offset < end]
+        assert finding.rule == ("FIL102" if inside else "FIL101")
+        assert finding.where.tensor == (inside[0] if inside else None)
+        assert finding.where.byte_range == (offset, offset + 1)
+        assert finding.severity is Severity.ERROR
+        sealed.write_bytes(clean)
+
+
+def test_a_damaged_word_is_proven_with_all_its_bits(sealed):
+    start, _ = place_of(sealed, "first")
+    offset = start + 4 * 5000
+    makers.overwrite(sealed, offset, np.float32(math.inf).tobytes())
+    finding = only_finding(sealed)
+    assert finding.where.elements == (5000,)
+    assert finding.evidence["changes"][0]["after"] == "Infinity"
+    assert len(finding.evidence["changes"][0]["bits"]) > 1
+
+
+def test_flips_in_several_leaves_are_each_proven_in_one_finding(sealed):
+    start, _ = place_of(sealed, "first")
+    for element in (3, 30_000, 90_000):
+        makers.flip(sealed, start + 4 * element, 4)
+    finding = only_finding(sealed)
+    assert finding.where.elements == (3, 30_000, 90_000)
+    assert finding.evidence["num_bits"] == 3
+
+
+def test_larger_damage_is_named_by_its_leaves(sealed):
+    start, end = place_of(sealed, "first")
+    begin = (start // LEAF_BYTES + 1) * LEAF_BYTES
+    makers.overwrite(sealed, begin + 100, bytes(5000))
+    finding = only_finding(sealed)
+    assert (finding.rule, finding.where.tensor) == ("FIL102", "first")
+    assert finding.where.byte_range == (begin, begin + LEAF_BYTES)
+    low, high = (begin - start) // 4, (begin - start + LEAF_BYTES) // 4
+    assert finding.where.element_ranges == ((low, -(-(begin - start + LEAF_BYTES) // 4)),)
+    assert high > low
+    assert end > begin + LEAF_BYTES
+
+
+def test_damage_beside_a_tensor_in_the_same_leaf_does_not_accuse_it(sealed):
+    # Both tensors share the last leaf; only the small one is overwritten.
+    start, end = place_of(sealed, "second")
+    makers.overwrite(sealed, start + 20, bytes(100))
+    finding = only_finding(sealed)
+    assert finding.where.tensor == "second"
+    assert finding.where.byte_range == (start, end)
+
+
+def test_truncation_names_what_is_whole(sealed):
+    data = sealed.read_bytes()
+    names = sorted(("first", "second"), key=lambda name: place_of(sealed, name))
+    start, _ = place_of(sealed, names[1])
+    sealed.write_bytes(data[: start + 10])
+    finding = only_finding(sealed)
+    assert finding.rule == "FIL104"
+    assert finding.evidence["readable"] == [names[0]]
+    assert finding.evidence["expected_bytes"] == len(data)
+    makers.flip(sealed, place_of_sealed(sealed, names[0]) + 8)
+    rules = {finding.rule: finding for finding in everybit.verify(sealed).findings}
+    assert set(rules) == {"FIL104", "FIL102"}
+    assert rules["FIL104"].evidence["readable"] == []
+    sealed.write_bytes(b"")
+    assert only_finding(sealed).rule == "FIL104"
+
+
+def place_of_sealed(path, name):
+    from everybit.files.manifest import load_manifest
+
+    manifest = load_manifest(path.parent)
+    tensors = {tensor.name: tensor for tensor in manifest.files[path.name].tensors}
+    return tensors[name].start
+
+
+def test_appended_bytes_are_found(sealed):
+    size = sealed.stat().st_size
+    with sealed.open("ab") as file:
+        file.write(b"more")
+    finding = only_finding(sealed)
+    assert finding.rule == "FIL101"
+    assert finding.where.byte_range == (size, size + 4)
+
+
+def test_a_missing_file_is_a_finding_and_a_missing_path_an_error(sealed, tmp_path):
+    sealed.unlink()
+    for target in (sealed.parent, sealed):
+        finding = only_finding(target)
+        assert (finding.rule, finding.where.path) == ("FIL103", sealed.name)
+    with pytest.raises(PathError, match="no such file"):
+        everybit.verify(tmp_path / "nothing.pt")
+    with pytest.raises(PathError, match="no such file"):
+        everybit.seal(tmp_path / "nothing.pt")
+
+
+def test_an_unsealed_model_is_reported_and_a_note_is_not(sealed):
+    (sealed.parent / "notes.txt").write_text("hello")
+    assert everybit.verify(sealed.parent).status is Status.CLEAN
+    other = makers.save({"x": torch.ones(3)}, sealed.parent / "other.pt")
+    for target in (sealed.parent, other):
+        finding = only_finding(target)
+        assert (finding.rule, finding.where.path) == ("FIL109", "other.pt")
+        assert finding.severity is Severity.WARNING
+
+
+def test_several_damages_are_several_findings(tmp_path):
+    for name in ("a.pt", "b.pt", "c.pt"):
+        makers.save({"w": torch.randn(3000)}, tmp_path / name)
+    everybit.seal(tmp_path)
+    makers.flip(tmp_path / "a.pt", place_of(tmp_path / "a.pt", "w")[0])
+    (tmp_path / "b.pt").unlink()
+    (tmp_path / "c.pt").write_bytes((tmp_path / "c.pt").read_bytes()[:5000])
+    found = {finding.rule: finding.where.path for finding in everybit.verify(tmp_path).findings}
+    assert found == {"FIL102": "a.pt", "FIL103": "b.pt", "FIL104": "c.pt"}
+
+
+def test_a_rewritten_container_with_equal_tensors_is_a_note(tmp_path):
+    value = makers.weights()
+    path = makers.save(value, tmp_path / "model.pt")
+    everybit.seal(path)
+    value["extra"] = "text"
+    makers.save(value, path)
+    finding = only_finding(path)
+    assert (finding.rule, finding.severity) == ("FIL101", Severity.NOTE)
+    assert "written anew" in finding.message
+    assert everybit.verify(path).exit_code() == 0
+    value["optimizer"]["state"][0]["step"] = 8  # the same size, other bytes around the tensors
+    everybit.seal(path)
+    value["optimizer"]["state"][0]["step"] = 9
+    makers.save(value, path)
+    assert only_finding(path).severity is Severity.NOTE
+
+
+def test_a_rewritten_container_with_another_tensor_names_it(tmp_path):
+    value = makers.weights()
+    path = makers.save(value, tmp_path / "model.pt")
+    everybit.seal(path)
+    value["model"]["weight"] = value["model"]["weight"] + 1
+    value["more"] = "x" * 500
+    makers.save(value, path)
+    finding = only_finding(path)
+    assert (finding.rule, finding.where.tensor) == ("FIL102", "model.weight")
+    del value["model"]["bias"]
+    makers.save(value, path)
+    rules = {finding.rule: finding for finding in everybit.verify(path).findings}
+    assert rules["FIL101"].evidence["missing"] == ["model.bias"]
+    assert rules["FIL101"].severity is Severity.ERROR
+
+
+def test_views_of_the_same_bytes_are_one_finding(checkpoint):
+    everybit.seal(checkpoint)
+    start, _ = place_of(checkpoint, "model.view")
+    makers.flip(checkpoint, start + 4 * 5)
+    finding = only_finding(checkpoint)
+    names = {finding.where.tensor, *finding.evidence["also"]}
+    assert names == {"model.view", "model.transposed"}
+    start, _ = place_of(checkpoint, "model.tied")
+    makers.flip(checkpoint, start)
+    assert {f.where.tensor for f in everybit.verify(checkpoint).findings} >= {"model.head"}
+
+
+def test_elements_of_strided_tensors_are_counted_row_major(checkpoint):
+    everybit.seal(checkpoint)
+    tensor = makers.weights()["model"]["conv"]
+    start, _ = place_of(checkpoint, "model.conv")
+    storage_index = 37
+    makers.flip(checkpoint, start + 4 * storage_index + 3, 7)
+    finding = only_finding(checkpoint)
+    (element,) = finding.where.elements
+    index = np.unravel_index(element, tensor.shape)
+    flat = sum(int(i) * s for i, s in zip(index, tensor.stride(), strict=True))
+    assert flat == storage_index
+    assert finding.evidence["changes"][0]["before"] == float(tensor[index])
+
+
+def test_damage_in_larger_parts_of_strided_tensors(tmp_path):
+    path = makers.save({"t": torch.randn(256, 512).t()}, tmp_path / "m.pt")
+    everybit.seal(path)
+    start, _ = place_of(path, "t")
+    makers.overwrite(path, LEAF_BYTES * 2 + 64, bytes(900))
+    finding = only_finding(path)
+    assert finding.where.tensor == "t"
+    flat = np.concatenate([np.arange(a, b) for a, b in finding.where.element_ranges])
+    assert len(flat) == LEAF_BYTES // 4
+    # Element (i, j) of the transposed view lies at storage j * 512 + i.
+    rows, columns = np.divmod(flat, 256)
+    places = start + 4 * (columns * 512 + rows)
+    assert LEAF_BYTES * 2 - 3 <= places.min() < places.max() < LEAF_BYTES * 3
+
+
+def test_expanded_tensors_are_sealed_without_unpacking_them(tmp_path):
+    value = {"huge": torch.ones(1).expand(1 << 20, 1 << 20), "row": torch.arange(9.0).expand(4, 9)}
+    path = makers.save(value, tmp_path / "m.pt")
+    everybit.seal(path)
+    assert everybit.verify(path).ok
+    makers.flip(path, place_of(path, "row")[0] + 8)
+    finding = only_finding(path)
+    assert finding.where.tensor == "row"
+    assert finding.where.elements == (2,)
+    makers.flip(path, place_of(path, "row")[0] + 8)
+    makers.flip(path, place_of(path, "huge")[0])
+    assert only_finding(path).rule in ("FIL101", "FIL102")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rule"),
+    [
+        ("m.pt", b"", "FIL118"),
+        ("m.pt", b"hello world\n", "FIL118"),
+        ("m.safetensors", b"version https://git-lfs.github.com/spec/v1\n", "FIL118"),
+        ("m.ckpt", b"<!DOCTYPE html>\n<html>", "FIL118"),
+        ("pytorch_model.bin", b"version https://git-lfs.github.com/spec/v1\n", "FIL118"),
+        ("m.pt", bytes(5000), "FIL118"),
+        ("m.safetensors", b"\x93NUMPY" + bytes(range(200)), "FIL118"),
+        ("m.safetensors", b"\x10\0\0\0\0\0\0\0{", "FIL104"),
+    ],
+)
+def test_what_is_no_model_under_a_model_name(tmp_path, name, content, rule):
+    path = tmp_path / name
+    path.write_bytes(content)
+    finding = only_finding(path)
+    assert finding.rule == rule
+    assert finding.where.path == name
+    assert "weights_only" not in finding.remedy
+    assert only_finding(tmp_path).rule == rule
+    if rule == "FIL118" and b"NUMPY" not in content:
+        with pytest.raises(DamagedError, match=rule):
+            everybit.seal(path)
+
+
+def test_other_files_can_be_sealed_and_are_inconclusive_otherwise(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("hello " * 30_000)
+    assert everybit.verify(path).status is Status.INCONCLUSIVE
+    assert everybit.verify(tmp_path).status is Status.INCONCLUSIVE
+    everybit.seal(tmp_path)
+    assert everybit.verify(tmp_path).status is Status.CLEAN
+    makers.flip(path, 100_000)
+    finding = only_finding(path)
+    assert finding.rule == "FIL101"
+    assert finding.where.byte_range == (100_000, 100_001)
+    assert finding.evidence["bytes"][0]["bits"] == [0]
+
+
+def test_safetensors_without_a_manifest(tmp_path):
+    path = tmp_path / "m.safetensors"
+    save_file({"w": torch.ones(5)}, path)
+    full = everybit.verify(path)
+    assert (full.status, full.exit_code()) == (Status.INCONCLUSIVE, 3)
+    assert everybit.verify(path, level="structure").status is Status.CLEAN
+
+
+@pytest.mark.parametrize("damage", ["cut", "member", "structure"])
+def test_damaged_files_are_not_sealed(checkpoint, damage):
+    if damage == "cut":
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-500])
+    elif damage == "member":
+        makers.flip(checkpoint, place_of(checkpoint, "model.weight")[0])
+    else:
+        makers.flip(checkpoint, 6)
+    with pytest.raises(DamagedError, match=r"FIL10[478]"):
+        everybit.seal(checkpoint)
+    assert not (checkpoint.parent / MANIFEST_NAME).exists()
+
+
+def test_sealing_one_file_keeps_the_others(tmp_path):
+    first = makers.save({"a": torch.ones(3)}, tmp_path / "a.pt")
+    second = makers.save({"b": torch.ones(3)}, tmp_path / "b.pt")
+    assert everybit.seal(first) == [tmp_path / MANIFEST_NAME]
+    everybit.seal(second)
+    assert everybit.verify(tmp_path).ok
+    makers.save({"a": torch.zeros(3)}, first)
+    assert not everybit.verify(tmp_path).ok
+    everybit.seal(first)
+    assert everybit.verify(tmp_path).ok
+    first.unlink()
+    everybit.seal(tmp_path)
+    assert everybit.verify(tmp_path).ok
+
+
+def test_a_failed_seal_leaves_the_old_manifest(tmp_path):
+    makers.save({"a": torch.ones(3)}, tmp_path / "a.pt")
+    everybit.seal(tmp_path)
+    before = (tmp_path / MANIFEST_NAME).read_bytes()
+    (tmp_path / "b.pt").write_text("no model")
+    with pytest.raises(DamagedError):
+        everybit.seal(tmp_path)
+    assert (tmp_path / MANIFEST_NAME).read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MANIFEST_NAME, "a.pt", "b.pt"]
+
+
+def test_folders_links_and_temporary_files(tmp_path):
+    store = tmp_path / "blobs"
+    store.mkdir()
+    blob = makers.save({"a": torch.randn(1000)}, store / "0123abcd")
+    folder = tmp_path / "snapshot"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "model.pt").symlink_to(blob)
+    makers.save({"b": torch.ones(3)}, folder / "sub" / "b.pt")
+    (folder / "loop").symlink_to(folder)
+    (folder / "outside").symlink_to(store)
+    (folder / ".hidden.tmp").write_text("x")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "index").write_text("x")
+    everybit.seal(folder)
+    verdict = everybit.verify(folder)
+    assert verdict.ok
+    counts = {item.what: item.count for item in verdict.coverage.checked}
+    assert counts["files against their seal"] == 2
+    makers.flip(blob, place_of(blob, "a")[0])
+    assert only_finding(folder).where.path == "model.pt"
+    assert only_finding(folder / "model.pt").rule == "FIL102"
+    assert everybit.verify(folder / "sub" / "b.pt").ok  # known by the manifest above it
+    (folder / "gone.pt").symlink_to(store / "nothing")
+    with pytest.raises(PathError, match="leads nowhere"):
+        everybit.seal(folder)
+
+
+def test_pipes_devices_and_odd_requests(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PathError, match="not a regular file"):
+        everybit.verify(tmp_path / "pipe")
+    with pytest.raises(PathError, match="nothing to verify"):
+        everybit.verify()
+    with pytest.raises(PathError, match="nothing to seal"):
+        everybit.seal()
+    with pytest.raises(PathError, match="no file to seal"):
+        everybit.seal(tmp_path)
+    with pytest.raises(PathError, match="level"):
+        everybit.verify(tmp_path, level="deep")
+
+
+def test_strong_sees_what_was_made_to_deceive(sealed, monkeypatch):
+    from everybit.files import sealed as module
+
+    real = module.read_leaves
+
+    def forged(source, **options):
+        done = real(source, **options)
+        done.leaves = module_leaves  # as if somebody had found an XXH3 collision
+        return done
+
+    module_leaves = real_leaves(sealed)
+    makers.flip(sealed, sealed.stat().st_size - 30)
+    monkeypatch.setattr(module, "read_leaves", forged)
+    assert everybit.verify(sealed).ok
+    finding = only_finding(sealed, strong=True)
+    assert finding.rule == "FIL101"
+    assert "deceive" in finding.message
+
+
+def real_leaves(path):
+    from everybit.files.passes import read_leaves
+    from everybit.files.source import ByteSource
+
+    with ByteSource(path) as source:
+        return read_leaves(source).leaves
+
+
+def test_a_file_that_changes_while_it_is_read_is_no_verdict(sealed, monkeypatch):
+    from everybit.files import sealed as module
+
+    real = module.read_leaves
+
+    def written_to(source, **options):
+        done = real(source, **options)
+        with source.path.open("ab") as file:
+            file.write(b"x")
+        return done
+
+    monkeypatch.setattr(module, "read_leaves", written_to)
+    verdict = everybit.verify(sealed)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "changed while it was read" in verdict.coverage.skipped[0].why
+
+
+def test_a_file_that_changes_while_it_is_sealed_is_refused(checkpoint, monkeypatch):
+    from everybit.files import sealing
+
+    real = sealing.read_for_seal
+
+    def written_to(source, *args, **options):
+        done = real(source, *args, **options)
+        with source.path.open("ab") as file:
+            file.write(b"x")
+        return done
+
+    monkeypatch.setattr(sealing, "read_for_seal", written_to)
+    with pytest.raises(PathError, match="changed while it was being sealed"):
+        everybit.seal(checkpoint)
+
+
+def test_manifest_of_a_folder_does_not_list_itself_or_others(tmp_path):
+    (tmp_path / "sub").mkdir()
+    path = makers.save({"a": torch.ones(3)}, tmp_path / "sub" / "a.pt")
+    everybit.seal(path)
+    everybit.seal(tmp_path)
+    everybit.seal(path)
+    assert everybit.verify(tmp_path).ok
