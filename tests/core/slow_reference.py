@@ -27,10 +27,10 @@ def grid(dtype: str, shape: tuple[int, ...], data: bytes) -> str:
     for index in range(0, len(data), 8):
         word = int.from_bytes(data[index : index + 8], "little")
         place = index // 8
-        row, col = place // 256, place % 256
-        block = row // 128
+        row, col = place // 251, place % 251
+        block = row // 127
         rows[row] = (rows.get(row, 0) + word) % M
-        cols[256 * block + col] = (cols.get(256 * block + col, 0) + word) % M
+        cols[251 * block + col] = (cols.get(251 * block + col, 0) + word) % M
     total = sum(mix(value ^ mix(2 * row + 1)) for row, value in rows.items())
     total += sum(mix(value ^ mix(2 * col + 2)) for col, value in cols.items())
     name = xxhash.xxh3_64_intdigest(header(dtype, shape))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everybit.core.grid import BLOCK_WORDS, ROW_WORDS, GridSums
+from everybit.core.grid import BLOCK_ROWS, BLOCK_WORDS, ROW_WORDS, GridSums
 from everybit.core.grid_locate import locate
 from everybit.core.tree import tree_digest
 
@@ -64,8 +64,8 @@ def test_a_flipped_bit_is_located_and_healed(word, bit):
 @quick
 @given(
     row=st.integers(0, WORDS // ROW_WORDS - 1),
-    start=st.integers(0, 255),
-    deltas=st.lists(delta, min_size=1, max_size=256),
+    start=st.integers(0, ROW_WORDS - 1),
+    deltas=st.lists(delta, min_size=1, max_size=ROW_WORDS),
 )
 def test_an_overwrite_within_one_row_is_located(row, start, deltas):
     first = row * ROW_WORDS + start
@@ -77,8 +77,8 @@ def test_an_overwrite_within_one_row_is_located(row, start, deltas):
 
 @quick
 @given(
-    col=st.integers(0, 255),
-    rows=st.sets(st.integers(0, 127), min_size=1, max_size=128),
+    col=st.integers(0, ROW_WORDS - 1),
+    rows=st.sets(st.integers(0, BLOCK_ROWS - 1), min_size=1, max_size=BLOCK_ROWS),
     seed=st.integers(0, 999),
 )
 def test_a_strided_write_down_one_column_is_located(col, rows, seed):
@@ -91,7 +91,7 @@ def test_a_strided_write_down_one_column_is_located(col, rows, seed):
 @quick
 @given(
     cells=st.lists(
-        st.tuples(st.integers(0, 127), st.integers(0, 255), delta), min_size=2, max_size=12,
+        st.tuples(st.integers(0, 127), st.integers(0, ROW_WORDS - 1), delta), min_size=2, max_size=12,
         unique_by=(lambda c: c[0], lambda c: c[1], lambda c: c[2]),
     )
 )  # fmt: skip

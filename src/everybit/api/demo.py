@@ -135,18 +135,18 @@ class _Demo:
         self._hold(ok, "caught before its first use, named right, healed", indent="            ")
 
     def _checkpoint(self, folder: Path, weights: dict[str, dict[str, object]]) -> None:
-        import torch
+        from everybit.drill.demo import load, save
 
         folder.mkdir()
         path = folder / "model.pt"
-        torch.save(weights, path)
+        save(weights, path)
         seal(path)
         self._hold(verify(path).ok, f"{path.name} verifies against its manifest")
         tensor, at = _middle_of_a_tensor(path)
         data = bytearray(path.read_bytes())
         data[at] ^= 0x40
         path.write_bytes(data)
-        torch.load(path, weights_only=True)
+        load(path)
         self._say("   torch.load has read the damaged file without a word")
         verdict = verify(path)
         for finding in verdict.findings:

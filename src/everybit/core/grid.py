@@ -1,8 +1,8 @@
 """The `grid` digest: row and column sums of the bytes as 64-bit words. For tensors in memory.
 
 Definition, version 1. The canonical bytes, padded with zeros to whole rows, are read as
-little-endian 64-bit words in rows of 256 (2 KiB); 128 rows make a block (256 KiB). The sums are,
-modulo 2^64,
+little-endian 64-bit words in rows of 251 (2,008 bytes); 127 rows make a block (255,016 bytes). The
+sums are, modulo 2^64,
 
     rows[r]     the sum of row r
     cols[b, c]  the sum of column c within block b
@@ -15,15 +15,19 @@ counts. With `mix` the finaliser of SplitMix64 (Steele, Lea and Flood 2014), all
 2^64:
 
     total  = sum over r of mix(rows[r] ^ mix(2 r + 1))
-           + sum over used (b, c) of mix(cols[b, c] ^ mix(2 (256 b + c) + 2))
+           + sum over used (b, c) of mix(cols[b, c] ^ mix(2 (251 b + c) + 2))
     digest = mix(total ^ XXH3-64(tensor_header(dtype, shape)))
 
-What it cannot see: changes whose differences cancel in every row and in every column. Such are the
-top bit of the word (the sign of a float64, of every other float32) flipped at the corners of a
-rectangle or all over an even number of whole rows, and one permutation matrix of 64-bit integers
-turned into another. `tree`, and any XXH3 of the bytes, sees these.
+Both sizes are prime. The top bit of a word (the sign of a float64, of every other float32) adds
+2^63 wherever it flips, so that an even number of flips in a row cancels; damage at a regular pitch,
+or over the whole tensor, would do that in every row and column of a grid whose sides are powers of
+two. Here its number in a row is odd often enough to be seen.
 
-A column is used when its block holds a word in it: all 256, except in a block of less than one row.
+What it cannot see: changes whose differences cancel in every row and in every column. Such are the
+top bits at the corners of a rectangle, and one permutation matrix of 64-bit integers turned into
+another. `tree`, and any XXH3 of the bytes, sees these.
+
+A column is used when its block holds a word in it: all 251, except in a block of less than one row.
 """
 
 from __future__ import annotations
@@ -44,9 +48,9 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 WORD_BYTES: Final = 8
-ROW_WORDS: Final = 256
+ROW_WORDS: Final = 251
 ROW_BYTES: Final = ROW_WORDS * WORD_BYTES
-BLOCK_ROWS: Final = 128
+BLOCK_ROWS: Final = 127
 BLOCK_WORDS: Final = ROW_WORDS * BLOCK_ROWS
 BLOCK_BYTES: Final = BLOCK_ROWS * ROW_BYTES
 
@@ -104,7 +108,7 @@ class GridSums:
     Attributes:
         num_bytes: Length of the canonical bytes of the whole tensor.
         rows: uint64, shape `(num_rows,)`.
-        cols: uint64, shape `(num_blocks, 256)`.
+        cols: uint64, shape `(num_blocks, 251)`.
     """
 
     num_bytes: int

@@ -1,6 +1,6 @@
 """Locate and heal damaged words from the difference of grid sums.
 
-Within one block (128 rows of 256 words) the sums before and after give a difference for each row
+Within one block (127 rows of 251 words) the sums before and after give a difference for each row
 and each column. They determine the damaged words exactly where the damage lies in one row, or in
 one column, or where every changed row's difference equals exactly one changed column's. That
 covers any single word, any contiguous overwrite within a row and strided overwrites within a

@@ -120,6 +120,17 @@ def _finding_of(truth: Truth, findings: Sequence[Finding]) -> Finding | None:
     )
 
 
+def save(weights: dict[str, dict[str, object]], path: Path) -> None:
+    """Save as everybody does, with `torch.save`."""
+    torch.save(weights, path)
+
+
+def load(path: Path) -> object:
+    """Load as everybody should, with `torch.load(weights_only=True)`."""
+    loaded: object = torch.load(path, weights_only=True)
+    return loaded
+
+
 def same_bits(a: object, b: object) -> bool:
     """Whether two nests of dictionaries, lists and tensors hold the same bits."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
@@ -138,4 +149,13 @@ def same_bits(a: object, b: object) -> bool:
     return a == b
 
 
-__all__ = ["RECIPE", "Caught", "Trained", "demo_scenes", "same_bits", "train_guarded"]
+__all__ = [
+    "RECIPE",
+    "Caught",
+    "Trained",
+    "demo_scenes",
+    "load",
+    "same_bits",
+    "save",
+    "train_guarded",
+]

@@ -1,8 +1,7 @@
 """Marks of tensors on an accelerator: grid sums kept and compared there, read once a test.
 
-The quick check compares row sums. A change that leaves every row's sum as it was (words exchanged
-within a row) is not seen by it; such damage has not been reported from hardware, and the recorded
-digest, which mixes columns too, shows it when two runs are compared.
+The check compares row and column sums: what it cannot see are differences that cancel in every row
+and every column (`everybit.core.grid` names them).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.core.grid import GridSums
-from everybit.probe.grid_device import DeviceSums, as_words, device_digest, row_sums
+from everybit.probe.grid_device import DeviceSums, device_digest
 from everybit.probe.memory import Identity, TensorMemory, identity, version
 
 if TYPE_CHECKING:
@@ -82,13 +81,14 @@ class DeviceMarks:
 
     @torch.no_grad()
     def compare(self, indices: Sequence[int]) -> torch.Tensor:
-        """Return a bool tensor on the device: whether each tensor's row sums changed; no sync."""
+        """Return a bool tensor on the device: whether each tensor's sums changed; no sync."""
         flags = []
         for index in indices:
             marked = self._sums[index]
             assert marked is not None
-            rows = row_sums(as_words(self.memories[index].flat()))
-            flags.append((rows != marked.rows).any())
+            found = DeviceSums.of(self.memories[index])
+            rows = (found.rows != marked.rows).any()
+            flags.append(rows | (found.cols != marked.cols).any())
         return torch.stack(flags)
 
     @torch.no_grad()

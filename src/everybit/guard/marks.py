@@ -1,6 +1,6 @@
 """Marks: what carried tensors looked like when their last legitimate writer left them.
 
-On the CPU a mark is the bytes themselves for a tensor of at most one grid row (2 KiB); for a
+On the CPU a mark is the bytes themselves for a tensor of at most one grid row (2,008 bytes); for a
 larger one its XXH3-64, which sees every change wherever it lies, and its grid sums, which tell
 the place and the right bits. Shadow copies add the bytes of the large ones.
 """

@@ -45,33 +45,37 @@ def mix(words: torch.Tensor) -> torch.Tensor:
     return z ^ _shifted(z, 31)
 
 
-def as_words(flat: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a one-dimensional tensor as int64 rows of 256, padded with zeros.
+def split_words(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the bytes of a one-dimensional tensor as int64 words: whole rows, and the rest.
 
-    Shape `(num_rows, 256)`. No copy where the size is a whole number of rows and the memory is
-    aligned.
+    Shapes `(num_whole_rows, 251)` and `(251,)`, the latter padded with zeros; it is empty where
+    nothing is left over. Whole rows are not copied where the memory is aligned.
     """
     raw = flat.view(torch.uint8)
-    padding = -raw.numel() % ROW_BYTES
-    if padding:
-        raw = torch.cat((raw, raw.new_zeros(padding)))
-    elif raw.storage_offset() % WORD_BYTES:
+    if raw.storage_offset() % WORD_BYTES:
         raw = raw.clone()
-    return raw.view(torch.int64).view(-1, ROW_WORDS)
+    whole = raw.numel() // ROW_BYTES * ROW_BYTES
+    rows = raw[:whole].view(torch.int64).view(-1, ROW_WORDS)
+    left = raw[whole:]
+    if not left.numel():
+        return rows, rows.new_empty(0)
+    return rows, torch.nn.functional.pad(left, (0, ROW_BYTES - left.numel())).view(torch.int64)
 
 
-def row_sums(words: torch.Tensor) -> torch.Tensor:
+def row_sums(rows: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
     """Return the sum of each row, shape `(num_rows,)`."""
-    return words.sum(1)
+    sums = rows.sum(1)
+    return torch.cat((sums, rest.sum(0, keepdim=True))) if rest.numel() else sums
 
 
-def col_sums(words: torch.Tensor) -> torch.Tensor:
-    """Return the column sums of each block, shape `(num_blocks, 256)`."""
-    whole = words.shape[0] // BLOCK_ROWS * BLOCK_ROWS
-    blocks = words[:whole].view(-1, BLOCK_ROWS, ROW_WORDS).sum(1)
-    if whole == words.shape[0]:
+def col_sums(rows: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
+    """Return the column sums of each block, shape `(num_blocks, 251)`."""
+    whole = rows.shape[0] // BLOCK_ROWS * BLOCK_ROWS
+    blocks = rows[:whole].view(-1, BLOCK_ROWS, ROW_WORDS).sum(1)
+    if whole == rows.shape[0] and not rest.numel():
         return blocks
-    return torch.cat((blocks, words[whole:].sum(0, keepdim=True)))
+    last = rows[whole:].sum(0, keepdim=True)
+    return torch.cat((blocks, last + rest if rest.numel() else last))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,8 +89,8 @@ class DeviceSums:
     @classmethod
     def of(cls, memory: TensorMemory) -> DeviceSums:
         """Return the sums of a tensor's bytes in memory order."""
-        words = as_words(memory.flat())
-        return cls(memory.num_bytes, row_sums(words), col_sums(words))
+        words = split_words(memory.flat())
+        return cls(memory.num_bytes, row_sums(*words), col_sums(*words))
 
     def digest(self, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
         """Return the digest as a 0-d int64 tensor (the bit pattern of the word)."""

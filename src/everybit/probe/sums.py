@@ -1,6 +1,6 @@
 """Grid sums of many CPU tensors in one vector, and their digests in a few operations.
 
-For each tensor the vector holds its row sums, then its used column sums. Blocks (256 KiB) are
+For each tensor the vector holds its row sums, then its used column sums. Blocks (249 KiB) are
 summed while they are in the cache; the same visit can feed an XXH3 hasher.
 """
 
