@@ -6,12 +6,14 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location
+from everybit.files import crc32
+from everybit.files.blocks import in_blocks
 from everybit.files.damage import Damage, MalformedError
 from everybit.files.source import CHUNK_BYTES
 from everybit.files.zip_records import DEFLATED, FLAG_ENCRYPTED, STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from everybit.files.source import ByteSource
     from everybit.files.zip_archive import Member
@@ -80,3 +82,30 @@ def _malformed(member: Member, problem: str) -> MalformedError:
     return MalformedError(
         Damage(rule="FIL107", message=f"member {member.name}: {problem}", where=where)
     )
+
+
+def member_crc(
+    source: ByteSource, member: Member, progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Return the CRC-32 of a usable member's content.
+
+    Raises:
+        MalformedError: Its compressed stream is damaged.
+    """
+    crc = 0
+    if member.method == STORED and not unreadable(member):
+        for part, length in in_blocks(source, member.start, member.end, _crc_of):
+            crc = crc32.join(crc, part, length)
+            progress(length)
+        return crc
+    for chunk in member_chunks(source, member):
+        crc = zlib.crc32(chunk, crc)
+        progress(len(chunk))
+    return crc
+
+
+def _crc_of(chunks: Iterable[memoryview]) -> int:
+    crc = 0
+    for chunk in chunks:
+        crc = zlib.crc32(chunk, crc)
+    return crc

@@ -8,8 +8,8 @@ from everybit.core.finding import Location, Severity
 from everybit.core.rule import rule
 from everybit.files.elements import expands_too_far, tensor_digest
 from everybit.files.integrity import crc_damage, crc_status
+from everybit.files.members import member_crc
 from everybit.files.tensor import FileFormat
-from everybit.files.torch_zip import member_crc
 from everybit.files.zip_records import STORED
 
 if TYPE_CHECKING:

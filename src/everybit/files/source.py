@@ -58,6 +58,19 @@ class ByteSource:
         """Close the file."""
         self._file.close()
 
+    def again(self) -> ByteSource:
+        """Return the same file opened once more, so that a thread can read it on its own.
+
+        Raises:
+            PathError: It cannot be opened, or another file lies there now.
+        """
+        other = ByteSource(self.path)
+        if other._identity[:2] != self._identity[:2]:
+            other.close()
+            raise PathError("was replaced while it was read", where=str(self.path))
+        other.size = self.size
+        return other
+
     def changed(self) -> bool:
         """Return whether somebody wrote to the file, or replaced it, since it was opened."""
         try:

@@ -10,7 +10,7 @@ from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files import crc32
 from everybit.files.damage import Damage, MalformedError, malformed
-from everybit.files.members import member_chunks, read_member
+from everybit.files.members import read_member
 from everybit.files.pickle_opcodes import interpret
 from everybit.files.structure import Structure
 from everybit.files.tensor import (
@@ -268,15 +268,3 @@ def _impossible(spec: TensorSpec, problem: str, member: Member) -> Damage:
         where=Location(member=member.name, tensor=spec.name, byte_range=(member.start, member.end)),
         from_pickle=True,
     )
-
-
-def member_crc(source: ByteSource, member: Member) -> int:
-    """Return the CRC-32 of a member's content.
-
-    Raises:
-        MalformedError: Its compressed stream is damaged.
-    """
-    crc = 0
-    for chunk in member_chunks(source, member):
-        crc = zlib.crc32(chunk, crc)
-    return crc

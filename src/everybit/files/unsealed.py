@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 from everybit.core.finding import Finding, Location
@@ -10,7 +9,7 @@ from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError
 from everybit.files.integrity import crc_damage, crc_status
-from everybit.files.members import member_chunks, unreadable
+from everybit.files.members import member_crc, unreadable
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.reading import describe_not_a_model, read_structure
@@ -116,11 +115,8 @@ def _check_members(
 def _check_member(
     source: ByteSource, structure: Structure, member: Member, progress: Callable[[int], None]
 ) -> Damage | None:
-    crc = 0
     try:
-        for chunk in member_chunks(source, member):
-            crc = zlib.crc32(chunk, crc)
-            progress(len(chunk))
+        crc = member_crc(source, member, progress)
     except MalformedError as error:
         return error.damage
     if crc_status(member, crc) is None:
