@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -478,3 +479,18 @@ def test_manifest_of_a_folder_does_not_list_itself_or_others(tmp_path):
     everybit.seal(tmp_path)
     everybit.seal(path)
     assert everybit.verify(tmp_path).ok
+
+
+def test_shards_that_an_index_lists_must_be_there(tmp_path):
+    for name in ("model-1.safetensors", "model-2.safetensors"):
+        save_file({name: torch.ones(3)}, tmp_path / name)
+    index = tmp_path / "model.safetensors.index.json"
+    listed = {"a": "model-1.safetensors", "b": "model-2.safetensors", "c": "../x", "d": "/y"}
+    index.write_text(json.dumps({"weight_map": listed}))
+    assert everybit.verify(tmp_path, level="structure").ok
+    (tmp_path / "model-2.safetensors").unlink()
+    finding = only_finding(tmp_path)
+    assert (finding.rule, finding.where.path) == ("FIL103", "model-2.safetensors")
+    assert finding.evidence["listed_by"] == index.name
+    index.write_text("[" * 100_000)
+    assert not everybit.verify(tmp_path, level="structure").ok

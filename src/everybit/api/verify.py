@@ -17,12 +17,13 @@ from everybit.files.manifest import MANIFEST_NAME, Manifest, SealedFile, load_ma
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.sealed import check_sealed
+from everybit.files.shard_index import is_index, shards_of
 from everybit.files.source import ByteSource
 from everybit.files.unsealed import check_unsealed
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from everybit.core.finding import Finding
 
@@ -95,9 +96,28 @@ class _Verify:
             if manifest is not None:
                 outcome.findings.append(_unsealed(path, name))
             outcome.add(self.unsealed(path, name))
+        for name, path in files.items():
+            if is_index(name):
+                outcome.add(self.index(path, name, sealed))
         if not outcome.checked and not outcome.findings and not outcome.skipped:
             why = "it holds no manifest and no model file; seal it, or name another one"
             outcome.skipped.append(Skipped(what="the folder's files", why=why))
+        return outcome
+
+    def index(self, path: Path, name: str, sealed: Mapping[str, SealedFile]) -> Outcome:
+        """Look for the shards that an index lists; those of the manifest are told already."""
+        outcome = Outcome()
+        shards = shards_of(path)
+        if shards is None:
+            why = "it is no index that this release reads"
+            outcome.skipped.append(Skipped(what=f"{name}: shards", why=why))
+            return outcome
+        above = name.rpartition("/")[0]
+        for shard in shards:
+            place = f"{above}/{shard}" if above else shard
+            if place not in sealed and not (path.parent / shard).exists():
+                outcome.findings.append(_missing(place, listed_by=name))
+        outcome.count("shards listed by an index", len(shards))
         return outcome
 
     def file(self, path: Path) -> Outcome:
@@ -129,9 +149,8 @@ class _Verify:
     def sealed(self, path: Path, entry: SealedFile, name: str) -> Outcome:
         """Verify a file that a manifest lists."""
         if not path.exists():
-            return Outcome(
-                findings=[_missing(entry, name)], checked={"files against their seal": 1}
-            )
+            gone = _missing(name, listed_by=MANIFEST_NAME, expected_bytes=entry.size_bytes)
+            return Outcome(findings=[gone], checked={"files against their seal": 1})
         with ByteSource(path) as source:
             if self.full:
                 return check_sealed(source, entry, name, strong=self.strong, progress=self.progress)
@@ -169,11 +188,11 @@ def _no_seals(what: str) -> Skipped:
     return Skipped(what=f"{what}: comparison with the seal", why="the manifest does not hold")
 
 
-def _missing(entry: SealedFile, name: str) -> Finding:
+def _missing(name: str, *, listed_by: str, **evidence: int) -> Finding:
     return rule("FIL103").finding(
-        f"{name} is sealed and not there",
+        f"{name} is listed by {listed_by} and is not there",
         where=Location(path=name),
-        evidence={"expected_bytes": entry.size_bytes, "listed_by": MANIFEST_NAME},
+        evidence={"listed_by": listed_by, **evidence},
     )
 
 

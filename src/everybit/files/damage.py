@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.errors import DamagedError
 from everybit.core.finding import Location
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everybit.core.finding import Finding
+
+
+_VERBS: Final = frozenset({"has", "ends", "gives"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,10 @@ class Damage:
 
     def finding(self, path: str) -> Finding:
         """Return the finding about the file at `path` (relative to the verb's target)."""
+        # A message is a clause about the file, or names its own subject.
+        joint = " " if self.message.split(" ", 1)[0] in _VERBS else ": "
         return rule(self.rule).finding(
-            f"{path}: {self.message}",
+            f"{path}{joint}{self.message}",
             where=replace(self.where, path=path),
             evidence=self.evidence,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.change import Change, evidence_of
-from everybit.core.finding import Location, place_elements
+from everybit.core.finding import Certainty, Location, place_elements
 from everybit.files import crc32
 from everybit.files.changes import changes_in
 from everybit.files.damage import Damage
@@ -82,6 +82,7 @@ def _flip_damage(
     right = found[0] ^ (1 << flip[1]) if found else 0
     evidence |= {
         "explained_by": "one flipped bit",
+        "certainty_of_place": str(Certainty.STRONG),
         "chance_of_mimicry": 8 * member.size / 2**32,
         "byte": offset,
         "bit": flip[1],
