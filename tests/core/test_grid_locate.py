@@ -91,7 +91,8 @@ def test_a_strided_write_down_one_column_is_located(col, rows, seed):
 @quick
 @given(
     cells=st.lists(
-        st.tuples(st.integers(0, 127), st.integers(0, ROW_WORDS - 1), delta), min_size=2, max_size=12,
+        st.tuples(st.integers(0, BLOCK_ROWS - 1), st.integers(0, ROW_WORDS - 1), delta),
+        min_size=2, max_size=12,
         unique_by=(lambda c: c[0], lambda c: c[1], lambda c: c[2]),
     )
 )  # fmt: skip

@@ -78,6 +78,10 @@ def _of_rank(walked: Walked, a: RankSide, b: RankSide) -> list[Skipped]:
         )
         for side in sorted(walked.starts_only)
     ]
+    if walked.streams.unused:
+        names = ", ".join(walked.streams.unused)
+        why = f"not seeded alike ({names}), and nothing recorded follows from them"
+        skipped.append(Skipped(what="random streams", why=why, promised=False))
     skipped += [
         Skipped(what="names", why=f"{note}; paired without it", promised=False)
         for note in sorted(walked.notes)

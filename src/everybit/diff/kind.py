@@ -10,8 +10,8 @@ from everybit.core.link import Link
 
 if TYPE_CHECKING:
     from everybit.core.finding import Finding
+    from everybit.diff.parting import Parting
     from everybit.diff.side import RunSide
-    from everybit.diff.walk import Parting
 
 #: Rules whose findings say that carried bits were damaged.
 AT_REST: Final = frozenset({"MEM601", "MEM602"})

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from everybit.diff.environment import Difference
     from everybit.diff.kind import Judgement
+    from everybit.diff.parting import Parting
     from everybit.diff.side import RunSide
-    from everybit.diff.walk import Parting, Walked
+    from everybit.diff.walk import Walked
 
 #: Further names told in evidence.
 MAX_NAMES: Final = 16

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord, TensorTable
 from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
+from everybit.diff.parting import Parting
+from everybit.diff.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,37 +18,6 @@ if TYPE_CHECKING:
     from everybit.diff.side import RankSide
 
     Event = tuple[int, int, tuple[TensorTable, ...] | StepRecord]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
-    """The step of one rank at which two records first hold other values.
-
-    Attributes:
-        rank: The rank.
-        step: The step.
-        differences: Every link of that step that differs, the one to name first in front.
-        missing_in: `A` or `B` where that side has no record of the step at all.
-        losses: Of A and B in that step.
-        tainted: Whether A and B marked the step as computed with damaged bits.
-    """
-
-    rank: int
-    step: int
-    differences: tuple[LinkDifference, ...] = ()
-    missing_in: str = ""
-    losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    tainted: tuple[bool, bool] = (False, False)
-
-    @property
-    def link(self) -> Link:
-        """The link to name."""
-        return self.differences[0].link if self.differences else Link.STATE
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """The key that sorts partings of several ranks in causal order."""
-        return (self.step, -1 if self.missing_in else self.link.position, self.rank)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +36,7 @@ class Walked:
         overwritten: Initial values that differ and were loaded over before use.
         notes: How names were paired, where they are not simply equal.
         starts_only: Sides that alone have digests outside a step.
+        streams: Random streams that differ.
     """
 
     rank: int
@@ -78,6 +50,7 @@ class Walked:
     overwritten: int = 0
     starts_only: set[str] = field(default_factory=set)
     notes: set[str] = field(default_factory=set)
+    streams: Streams = field(default_factory=Streams)
 
 
 def walk(a: RankSide, b: RankSide) -> Walked:
@@ -99,6 +72,8 @@ def walk(a: RankSide, b: RankSide) -> Walked:
             walked.parting = _alone((one, other)[behind], behind, sides, walked)
             turn = [behind]
         if walked.parting is not None:
+            after = [next(streams[number], None) for number in turn]
+            walked.parting = walked.streams.blame(walked.parting, after)
             return walked
         for number in turn:
             heads[number] = next(streams[number], None)
@@ -136,13 +111,14 @@ def _compare(
         walked.num_values += num_values
         walked.num_steps += 1
         differences = _without_lost(differences, sides, walked)
+        differences = walked.streams.set_aside(differences, a[2], b[2])
         if not differences:
             walked.last_agreed = step
             return None
         return Parting(
             rank=walked.rank,
             step=step,
-            differences=tuple(_random_first(differences)),
+            differences=tuple(differences),
             losses=(a[2].losses, b[2].losses),
             tainted=(a[2].tainted, b[2].tainted),
         )
@@ -168,14 +144,6 @@ def _without_lost(
         if one.parts:
             kept.append(one)
     return kept
-
-
-def _random_first(differences: list[LinkDifference]) -> list[LinkDifference]:
-    # Batches are drawn with the random streams, so streams that differ come before the batch.
-    return sorted(
-        differences,
-        key=lambda each: Link.BATCH.position - 0.5 if each.link is Link.RNG else each.link.position,
-    )
 
 
 def _compare_starts(

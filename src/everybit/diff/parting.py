@@ -1,0 +1,42 @@
+"""The step at which two records of a rank part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from everybit.core.link import Link
+
+if TYPE_CHECKING:
+    from everybit.diff.link_difference import LinkDifference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """The step of one rank at which two records first hold other values.
+
+    Attributes:
+        rank: The rank.
+        step: The step.
+        differences: Every link of that step that differs, the one to name first in front.
+        missing_in: `A` or `B` where that side has no record of the step at all.
+        losses: Of A and B in that step.
+        tainted: Whether A and B marked the step as computed with damaged bits.
+    """
+
+    rank: int
+    step: int
+    differences: tuple[LinkDifference, ...] = ()
+    missing_in: str = ""
+    losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    tainted: tuple[bool, bool] = (False, False)
+
+    @property
+    def link(self) -> Link:
+        """The link to name."""
+        return self.differences[0].link if self.differences else Link.STATE
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The key that sorts partings of several ranks in causal order."""
+        return (self.step, -1 if self.missing_in else self.link.position, self.rank)
