@@ -84,7 +84,10 @@ def _extent(damage: Damage) -> str:
 def _one(change: Change) -> str:
     bits = ", ".join(map(str, change.bits))
     word = "bit" if len(change.bits) == 1 else "bits"
-    values = f"{_short(change.before)} -> {_short(change.after)}"
+    before, after = _short(change.before), _short(change.after)
+    if before == after:
+        before, after = repr(change.before), repr(change.after)
+    values = f"{before} -> {after}"
     return f"element {change.element}, {word} {bits}: {values}"
 
 
