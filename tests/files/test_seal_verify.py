@@ -494,3 +494,72 @@ def test_shards_that_an_index_lists_must_be_there(tmp_path):
     assert finding.evidence["listed_by"] == index.name
     index.write_text("[" * 100_000)
     assert not everybit.verify(tmp_path, level="structure").ok
+
+
+def test_a_folder_of_sealed_folders_is_held_against_each_manifest(tmp_path):
+    for step in (1, 2):
+        folder = tmp_path / f"step_{step}"
+        folder.mkdir()
+        save_file({"w": torch.randn(3000)}, folder / "model.safetensors")
+        everybit.seal(folder)
+    verdict = everybit.verify(tmp_path)
+    assert verdict.status is Status.CLEAN
+    assert verdict.coverage.checked[0].count == 2
+    makers.flip(tmp_path / "step_2" / "model.safetensors", 5000)
+    finding = only_finding(tmp_path)
+    assert (finding.rule, finding.where.path) == ("FIL102", "step_2/model.safetensors")
+    makers.flip(tmp_path / "step_1" / MANIFEST_NAME, 99)
+    rules = {finding.rule: finding.where.path for finding in everybit.verify(tmp_path).findings}
+    assert rules == {"FIL110": f"step_1/{MANIFEST_NAME}", "FIL102": "step_2/model.safetensors"}
+
+
+def test_a_manifest_above_serves_a_folder_with_one_of_its_own(tmp_path):
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    first = makers.save({"a": torch.ones(3)}, folder / "a.pt")
+    everybit.seal(first)
+    second = makers.save({"b": torch.ones(3)}, folder / "b.pt")
+    assert only_finding(second).rule == "FIL109"
+    everybit.seal(tmp_path)
+    assert everybit.verify(second).ok
+    makers.save({"a": torch.zeros(3)}, first)
+    everybit.seal(first)  # the manifest above is stale now, so the two disagree
+    assert everybit.verify(first).ok
+    assert only_finding(tmp_path).where.path == "sub/a.pt"
+    makers.flip(tmp_path / MANIFEST_NAME, 100)
+    other = makers.save({"c": torch.ones(3)}, folder / "c.pt")
+    assert [finding.rule for finding in everybit.verify(other).findings] == ["FIL109"]
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeypatch):
+    for name in ("a.pt", "b.pt"):
+        makers.save({"w": torch.randn(3000)}, tmp_path / name)
+    everybit.seal(tmp_path)
+    makers.flip(tmp_path / "b.pt", 6000)
+    from everybit.files import placed
+
+    real = placed.ByteSource
+
+    def failing(path):
+        if path.name == "a.pt":
+            raise PathError("input/output error", where=str(path))
+        return real(path)
+
+    monkeypatch.setattr(placed, "ByteSource", failing)
+    verdict = everybit.verify(tmp_path)
+    assert [finding.where.path for finding in verdict.findings] == ["b.pt"]
+    assert "input/output error" in verdict.coverage.skipped[0].why
+    with pytest.raises(PathError, match="input/output"):
+        everybit.verify(tmp_path / "a.pt")
+
+
+def test_a_folder_in_the_place_of_a_sealed_file_is_a_missing_file(sealed):
+    sealed.unlink()
+    sealed.mkdir()
+    assert only_finding(sealed.parent).rule == "FIL103"
+
+
+def test_strong_is_not_promised_lightly(checkpoint):
+    verdict = everybit.verify(checkpoint, strong=True)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "BLAKE3" in verdict.coverage.skipped[0].what

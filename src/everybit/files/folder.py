@@ -39,6 +39,19 @@ def list_files(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def list_manifests(folder: Path) -> list[str]:
+    """Return where manifests lie in a folder: "" for its own, `sub/` for one in a folder below.
+
+    Raises:
+        PathError: A folder cannot be read, or a link leads nowhere.
+    """
+    return [
+        path.relative_to(folder).as_posix().removesuffix(MANIFEST_NAME)
+        for path in _walk(folder, folder.resolve(), ())
+        if path.name == MANIFEST_NAME
+    ]
+
+
 def _walk(folder: Path, top: Path, above: tuple[Path, ...]) -> Iterator[Path]:
     try:
         real = folder.resolve()

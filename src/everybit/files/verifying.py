@@ -1,0 +1,142 @@
+"""What a file or folder given to `verify` means: which files, against which manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everybit.core.errors import PathError
+from everybit.core.verdict import Skipped
+from everybit.files.damage import MalformedError
+from everybit.files.folder import holds_model, list_files, list_manifests
+from everybit.files.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
+from everybit.files.outcome import Outcome
+from everybit.files.placed import Thoroughness, check_file, missing, not_listed
+from everybit.files.shard_index import is_index, shards_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def verify_folder(folder: Path, how: Thoroughness) -> Outcome:
+    """Verify all that the manifests in a folder list, and every model in it.
+
+    A folder of sealed folders is verified against each one's own manifest. A file that cannot be
+    read is a check that did not run; the others are verified all the same.
+
+    Raises:
+        PathError: The folder cannot be read.
+    """
+    outcome = Outcome()
+    files = list_files(folder)
+    sealed: dict[str, SealedFile] = {}
+    covered: list[str] = []
+    for prefix in list_manifests(folder):
+        manifest = _load(folder / prefix, prefix, outcome)
+        if manifest is None:
+            continue
+        covered.append(prefix)
+        for below, entry in manifest.files.items():
+            name = prefix + below
+            known = sealed.get(name)
+            if known is None or known.tree != entry.tree:
+                # Two manifests that disagree cannot both hold, so both are asked.
+                sealed[name] = entry
+                outcome.add(_attempt(folder / name, entry, name, how))
+    for name, path in files.items():
+        if name in sealed or not _is_model(path, name, outcome):
+            continue
+        if any(name.startswith(prefix) for prefix in covered):
+            outcome.findings.append(not_listed(path, name))
+        outcome.add(_attempt(path, None, name, how))
+    for name, path in files.items():
+        if is_index(name):
+            _check_shards(path, name, sealed, outcome)
+    if not outcome.checked and not outcome.findings and not outcome.skipped:
+        why = "it holds no manifest and no model file; seal it, or name another one"
+        outcome.skipped.append(Skipped(what="the folder's files", why=why))
+    return outcome
+
+
+def verify_file(path: Path, how: Thoroughness) -> Outcome:
+    """Verify one file against the nearest manifest that lists it, in its folder or above.
+
+    Raises:
+        PathError: It cannot be read.
+    """
+    if path.name == MANIFEST_NAME and path.exists():
+        return verify_folder(path.parent, how)
+    outcome = Outcome()
+    entry = None
+    beside = False
+    for folder in (path.parent, *path.absolute().parent.parents):
+        if folder == path.parent:
+            manifest = _load(folder, "", outcome)
+            beside = manifest is not None
+            if outcome.findings:
+                break
+        else:
+            manifest = _load_above(folder, path, outcome)
+        if manifest is not None:
+            name = path.absolute().relative_to(folder.absolute()).as_posix()
+            entry = manifest.files.get(name)
+        if entry is not None:
+            break
+    if entry is None and beside and path.exists():
+        outcome.findings.append(not_listed(path, path.name))
+    outcome.add(check_file(path, entry, path.name, how))
+    return outcome
+
+
+def _load(folder: Path, prefix: str, outcome: Outcome) -> Manifest | None:
+    try:
+        return load_manifest(folder)
+    except MalformedError as error:
+        name = prefix + MANIFEST_NAME
+        outcome.findings.append(error.damage.finding(name))
+        why = "the manifest does not hold"
+        outcome.skipped.append(Skipped(what=f"{name}: comparison with the seals", why=why))
+        return None
+
+
+def _load_above(folder: Path, path: Path, outcome: Outcome) -> Manifest | None:
+    try:
+        return load_manifest(folder)
+    except (MalformedError, PathError):
+        # Nobody asked about that folder, and whether it seals this file cannot be known.
+        why = f"the manifest in {folder} does not hold or cannot be read"
+        outcome.skipped.append(Skipped(what=f"{path.name}: comparison with a seal", why=why))
+        return None
+
+
+def _attempt(path: Path, entry: SealedFile | None, name: str, how: Thoroughness) -> Outcome:
+    try:
+        return check_file(path, entry, name, how)
+    except PathError as error:
+        return Outcome(skipped=[Skipped(what=name, why=f"it cannot be read: {error.what}")])
+
+
+def _is_model(path: Path, name: str, outcome: Outcome) -> bool:
+    try:
+        return holds_model(path)
+    except PathError as error:
+        why = f"it cannot be read: {error.what}"
+        outcome.skipped.append(Skipped(what=name, why=why))
+        return False
+
+
+def _check_shards(path: Path, name: str, sealed: dict[str, SealedFile], outcome: Outcome) -> None:
+    """Look for the shards that an index lists; those of a manifest are told already."""
+    try:
+        shards = shards_of(path)
+    except PathError:
+        shards = None
+    if shards is None:
+        why = "it is no index that this release reads"
+        outcome.skipped.append(Skipped(what=f"{name}: shards", why=why))
+        return
+    above = name.rpartition("/")[0]
+    for shard in shards:
+        place = f"{above}/{shard}" if above else shard
+        if place not in sealed and not (path.parent / shard).exists():
+            outcome.findings.append(missing(place, listed_by=name))
+    outcome.count("shards listed by an index", len(shards))
