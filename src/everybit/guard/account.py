@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everybit.core.change import MAX_LISTED
 from everybit.core.verdict import Checked, Coverage, Skipped
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ def coverage_of(
     elif not num_calls:
         why = "no call of a root module was seen: weights were tested at updates only"
         skipped.append(Skipped(what="weights before forward", why=why))
-    skipped += [
-        Skipped(what=f"{label} at rest", why=why) for label, why in sorted(state.skipped.items())
-    ]
+    skipped += _folded(state.skipped)
     skipped += [
         Skipped(what=f"digest of {what}", why=why, promised=False)
         for what, why in sorted(record.unrecorded.items())
@@ -59,3 +58,16 @@ def coverage_of(
         why = f"every={config.every}: only every {config.every}th step is checked and recorded"
         skipped.append(Skipped(what="steps between", why=why, promised=False))
     return Coverage(checked=checked, skipped=tuple(skipped))
+
+
+def _folded(reasons: dict[str, str]) -> list[Skipped]:
+    """Return an entry a tensor, or one for all where many share a reason."""
+    by_reason: dict[str, list[str]] = {}
+    for label, why in sorted(reasons.items()):
+        by_reason.setdefault(why, []).append(label)
+    skipped = []
+    for why, labels in by_reason.items():
+        if len(labels) > MAX_LISTED:
+            labels = [f"{len(labels)} tensors ({labels[0]} ...)"]
+        skipped += [Skipped(what=f"{label} at rest", why=why) for label in labels]
+    return skipped

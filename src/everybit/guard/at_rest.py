@@ -8,6 +8,8 @@ from everybit.core.boundary import Boundary
 from everybit.core.damage import Damage, Role
 
 if TYPE_CHECKING:
+    import torch
+
     from everybit.guard.moment import Moment
     from everybit.guard.state import CarriedState
 
@@ -20,7 +22,7 @@ class AtRestCheck:
 
     Parameters and buffers are tested when a root module is called, an optimizer's parameters and
     state when its step begins. Buffers are marked after each call, since batch norm writes them
-    in it.
+    in it without moving a version counter, and not again until the next one.
 
     Args:
         state: The carried state, shared with the record.
@@ -36,12 +38,12 @@ class AtRestCheck:
 
     def __call__(self, boundary: Boundary, moment: Moment) -> list[tuple[Damage, bool]]:
         """Return damage found at this boundary, and whether it may have been used already."""
-        if boundary is Boundary.FORWARD_START and not moment.updating:
-            return self._test_forward()
-        if boundary is Boundary.FORWARD_END and not moment.updating:
+        if boundary is Boundary.FORWARD_START:
+            return self._test_forward(moment)
+        if boundary is Boundary.FORWARD_END:
             self.state.mark_buffers()
-        elif boundary is Boundary.STEP_START:
-            return self._test_update(moment)
+        elif boundary is Boundary.STEP_START and moment.optimizer is not None:
+            return self._test_update(moment.optimizer, used=moment.used)
         elif boundary is Boundary.STEP_END and moment.optimizer is not None:
             self.state.mark_updated(moment.optimizer)
         return []
@@ -49,20 +51,22 @@ class AtRestCheck:
     def test_everything(self) -> list[tuple[Damage, bool]]:
         """Test all carried state, before it is saved or the run ends."""
         self.num_tests += 1
-        found = self.state.test(None, roles=set(Role), heal=self._heal)
-        return [(damage, False) for damage, _ in found]
+        return self.state.test(None, roles=set(Role), heal=self._heal)
 
-    def _test_forward(self) -> list[tuple[Damage, bool]]:
+    def _test_forward(self, moment: Moment) -> list[tuple[Damage, bool]]:
         self.num_tests += 1
-        found = self.state.test(
-            None, roles=_FIRST_USE_IN_FORWARD, heal=self._heal, defer=self._patient
-        )
+        # A call inside an update (a closure) comes while the optimizer writes its parameters.
+        roles = {Role.BUFFER} if moment.updating else _FIRST_USE_IN_FORWARD
+        found = self.state.test(None, roles=roles, heal=self._heal, defer=self._patient)
         # A deferred answer means that the forward pass went on with the damaged bits.
-        return [(damage, late) for damage, late in found]
+        return [(damage, late or moment.used) for damage, late in found]
 
-    def _test_update(self, moment: Moment) -> list[tuple[Damage, bool]]:
+    def _test_update(
+        self, optimizer: torch.optim.Optimizer, *, used: bool
+    ) -> list[tuple[Damage, bool]]:
         self.num_tests += 1
-        name = self.state.name_of(moment.optimizer)
-        groups = [] if name is None else [name]
+        groups = self.state.members.written_by(optimizer)
         found = self.state.test(groups, roles=_FIRST_USE_IN_UPDATE, heal=self._heal)
-        return [(damage, late or damage.role is not Role.STATE) for damage, late in found]
+        return [
+            (damage, late or (used and damage.role is not Role.STATE)) for damage, late in found
+        ]

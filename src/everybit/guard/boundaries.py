@@ -1,11 +1,13 @@
-"""Hooks become boundaries: forward_start, forward_end, backward_end, step_start, step_end.
+"""Calls become boundaries: forward_start, forward_end, backward_end, step_start, step_end.
 
-Root modules get forward hooks, every optimizer the global step hooks; `backward` and
+The calls of root modules are surrounded, every optimizer has the global step hooks; `backward` and
 `GradScaler.step` are wrapped while installed. Nothing is hooked inside compiled regions.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,11 +19,16 @@ from torch.optim.optimizer import (
 
 from everybit.core.boundary import Boundary
 from everybit.guard.moment import Moment
+from everybit.guard.patches import Patches
+from everybit.guard.root_call import RootCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Emit = Callable[[Boundary, Moment], None]
+
+#: The code that runs every optimizer's `step` between its hooks.
+_STEP_CODE: Any = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
 
 
 class Boundaries:
@@ -30,107 +37,76 @@ class Boundaries:
     Args:
         emit: Called at each boundary, in the thread that reached it.
         wants: Whether an optimizer belongs to the watched loop; others are not counted.
+        abandon: Called with an optimizer whose step was left by an error, before the next boundary.
     """
 
-    def __init__(self, emit: Emit, wants: Callable[[torch.optim.Optimizer], bool]) -> None:
+    def __init__(
+        self,
+        emit: Emit,
+        wants: Callable[[torch.optim.Optimizer], bool],
+        abandon: Callable[[torch.optim.Optimizer], None],
+    ) -> None:
         self.step = 0
         self.calls = 0
         self.num_calls = 0
         self._emit = emit
         self._wants = wants
+        self._abandon = abandon
         self._depth = 0
+        self._used = False
         self._backward_depth = 0
         self._running: list[torch.optim.Optimizer] = []
-        self._roots: dict[int, list[Callable[[], None]]] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._thread = 0
+        self._roots: dict[int, RootCall] = {}
+        self._patches = Patches()
+        self._hooks: list[Any] = []
         self._scaled: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._steps_of: dict[int, int] = {}
 
     @property
     def inside(self) -> bool:
         """Whether a root call or an update is running."""
-        return self._depth > 0 or bool(self._running)
+        return self._depth > 0 or bool(self._still_running())
 
     def install(self) -> None:
         """Hook optimizers, `backward` and GradScaler."""
-        pre = register_optimizer_step_pre_hook(self._step_start)
-        post = register_optimizer_step_post_hook(self._step_end)
-        self._undo += [pre.remove, post.remove]
-        self._wrap(torch.autograd, "backward", self._backward)
-        self._wrap(GradScaler, "step", self._scaler_step)
-        self._wrap(GradScaler, "scale", self._scaler_scale)
-        self._wrap(torch.nn.Module, "compile", self._module_compile)
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._step_start),
+            register_optimizer_step_post_hook(self._step_end),
+        ]
+        self._patches.wrap(torch.autograd, "backward", self._backward)
+        self._patches.wrap(GradScaler, "step", self._scaler_step)
+        self._patches.wrap(GradScaler, "scale", self._scaler_scale)
+        self._patches.wrap(torch.nn.Module, "compile", self._module_compile)
+        self._patches.wrap(torch.nn.Module, "_replicate_for_data_parallel", _replica)
 
     def remove(self) -> None:
         """Leave everything as it was before `install` and `attach`."""
-        for key in list(self._roots):
-            self._detach(key)
-        while self._undo:
-            self._undo.pop()()
+        for call in self._roots.values():
+            call.remove()
+        self._roots.clear()
+        for hook in self._hooks:
+            hook.remove()
+        self._patches.undo()
         self._scaled.clear()
 
     def attach(self, root: torch.nn.Module) -> None:
-        """Hook a root module; a second call for the same one does nothing."""
-        if id(root) in self._roots:
-            return
-        pre = root.register_forward_pre_hook(self._forward_start, prepend=True, with_kwargs=True)
-        post = root.register_forward_hook(self._forward_end, always_call=True)
-        undo: list[Callable[[], None]] = [pre.remove, post.remove]
-        self._roots[id(root)] = undo
-        self._wrap_compiled(root)
+        """Surround a root module's calls; a second time for the same one does nothing."""
+        known = self._roots.get(id(root))
+        if known is None or not known.surrounds(root):
+            self._roots[id(root)] = RootCall(root, self._enter, self._leave)
 
     def detach(self, root: torch.nn.Module) -> None:
-        """Unhook a root module."""
-        self._detach(id(root))
-
-    def _detach(self, key: int) -> None:
-        for undo in self._roots.pop(key, ()):
-            undo()
-
-    def _wrap(self, holder: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        original = getattr(holder, name)
-
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            return wrapper(original, *args, **kwargs)
-
-        wrapped.__name__, wrapped.__doc__ = name, original.__doc__
-        wrapped.__wrapped__ = original  # type: ignore[attr-defined]
-        setattr(holder, name, wrapped)
-        self._undo.append(lambda: setattr(holder, name, original))
+        """Leave a root module's calls alone again."""
+        call = self._roots.pop(id(root), None)
+        if call is not None:
+            call.remove()
 
     def _module_compile(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> None:
         original(module, *args, **kwargs)
-        if id(module) in self._roots:
-            self._wrap_compiled(module)
-
-    def _wrap_compiled(self, root: torch.nn.Module) -> None:
-        # After `module.compile()` a call goes to this attribute, and hooks are traced away.
-        compiled: Any = root._compiled_call_impl
-        if compiled is None:
-            return
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._enter(args, kwargs)
-            try:
-                return compiled(*args, **kwargs)
-            finally:
-                self._leave()
-
-        root._compiled_call_impl = call
-
-        def undo() -> None:
-            if root._compiled_call_impl is call:
-                root._compiled_call_impl = compiled
-
-        self._roots[id(root)].append(undo)
-
-    def _forward_start(self, _module: Any, args: Any, kwargs: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._enter(args, kwargs)
-
-    def _forward_end(self, _module: Any, _args: Any, _output: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._leave()
+        call = self._roots.get(id(module))
+        if call is not None:
+            call.install()
 
     def _enter(self, args: Any, kwargs: Any) -> None:
         self._depth += 1
@@ -142,17 +118,16 @@ class Boundaries:
                 call=self.calls,
                 args=args,
                 kwargs=kwargs,
-                updating=tuple(self._running),
+                used=self._used,
+                updating=tuple(self._still_running()),
             )
             self._emit(Boundary.FORWARD_START, moment)
         except BaseException:
-            # The hook's error leaves the call: `_forward_end` would not see it.
             self._depth -= 1
             raise
+        self._used |= torch.is_grad_enabled()
 
     def _leave(self) -> None:
-        if self._depth == 0:
-            return
         self._depth -= 1
         if self._depth == 0:
             moment = Moment(step=self.step, call=self.calls, updating=tuple(self._running))
@@ -196,12 +171,14 @@ class Boundaries:
     def _step_start(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if torch.compiler.is_compiling() or not self._wants(optimizer):
             return
+        nested = bool(self._still_running(but=optimizer))
         self._running.append(optimizer)
-        if len(self._running) > 1:
+        if nested:
             return
+        self._thread = threading.get_ident()
         try:
-            moment = Moment(step=self.step, optimizer=optimizer, forward_seen=self.calls > 0)
-            self._emit(Boundary.STEP_START, moment)
+            used = self._used or self.num_calls == 0
+            self._emit(Boundary.STEP_START, Moment(step=self.step, optimizer=optimizer, used=used))
         except BaseException:
             self._running.clear()
             raise
@@ -219,7 +196,6 @@ class Boundaries:
         self._finish(optimizer, skipped=skipped)
 
     def _finish(self, optimizer: Any, *, skipped: bool | torch.Tensor) -> None:
-        # An error inside `step` leaves its entry behind; the outermost one that ends is the truth.
         if optimizer in self._running:
             del self._running[self._running.index(optimizer) :]
         if self._running:
@@ -228,5 +204,41 @@ class Boundaries:
         moment = Moment(step=self.step, optimizer=optimizer, skipped=skipped)
         self.step += 1
         self.calls = 0
+        self._used = False
         self._scaled.clear()
         self._emit(Boundary.STEP_END, moment)
+
+    def _still_running(
+        self, *, but: torch.optim.Optimizer | None = None
+    ) -> list[torch.optim.Optimizer]:
+        """Return the optimizers whose step is running; an error ends a step with no hook called.
+
+        Args:
+            but: One whose step has just begun: an earlier step of it is over.
+        """
+        if self._running and self._thread == threading.get_ident():
+            on_stack = _stepping()
+            over = [o for o in self._running if id(o) not in on_stack or o is but]
+            if over:
+                self._running = [o for o in self._running if o not in over]
+                for optimizer in over:
+                    self._abandon(optimizer)
+        return self._running
+
+
+def _stepping() -> set[int]:
+    """Return the identities of the optimizers whose `step` is on this thread's stack."""
+    found = set()
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_code is _STEP_CODE:
+            found.add(id(frame.f_locals.get("self")))
+        frame = frame.f_back
+    return found
+
+
+def _replica(original: Any, module: torch.nn.Module) -> Any:
+    replica = original(module)
+    if isinstance(replica.__dict__.get("_compiled_call_impl"), RootCall):
+        del replica.__dict__["_compiled_call_impl"]
+    return replica

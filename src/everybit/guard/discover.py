@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from everybit.guard.patches import Patches
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -55,56 +57,41 @@ class Discovery:
     """Hear of optimizers when they are built, and of wrappers put around a model.
 
     Args:
-        on_optimizer: Called with each optimizer once its parameter groups are set.
-        on_wrapper: Called with each DistributedDataParallel or torch.compile wrapper.
+        on_optimizer: Called with each optimizer once its parameter groups are set; None where
+            the optimizers are known.
+        on_wrapper: Called with each data-parallel or torch.compile wrapper.
     """
 
-    def __init__(self, on_optimizer: OnOptimizer, on_wrapper: OnWrapper) -> None:
+    def __init__(self, on_optimizer: OnOptimizer | None, on_wrapper: OnWrapper) -> None:
         self._on_optimizer = on_optimizer
         self._on_wrapper = on_wrapper
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def install(self) -> None:
         """Start listening."""
-        self._after_init(torch.optim.Optimizer, self._on_optimizer)
+        if self._on_optimizer is not None:
+            self._after_init(torch.optim.Optimizer, self._on_optimizer)
+        self._after_init(torch.nn.DataParallel, self._on_wrapper)
         if torch.distributed.is_available():
             from torch.nn.parallel import DistributedDataParallel
 
             self._after_init(DistributedDataParallel, self._on_wrapper)
-        original = torch.compile
 
-        def compile_(*args: Any, **kwargs: Any) -> Any:
+        def compile_(original: Any, *args: Any, **kwargs: Any) -> Any:
             result: Any = original(*args, **kwargs)
             if torch.nn.Module in type(result).__mro__:
                 self._on_wrapper(result)
             return result
 
-        compile_.__name__, compile_.__doc__ = "compile", original.__doc__
-        compile_.__wrapped__ = original  # type: ignore[attr-defined]
-        torch.compile = compile_
-
-        def undo() -> None:
-            torch.compile = original
-
-        self._undo.append(undo)
+        self._patches.wrap(torch, "compile", compile_)
 
     def remove(self) -> None:
         """Stop listening."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
 
     def _after_init(self, kind: Any, then: Callable[[Any], None]) -> None:
-        original = kind.__init__
-
-        def init(obj: Any, *args: Any, **kwargs: Any) -> None:
+        def init(original: Any, obj: Any, *args: Any, **kwargs: Any) -> None:
             original(obj, *args, **kwargs)
             then(obj)
 
-        init.__doc__ = original.__doc__
-        init.__wrapped__ = original  # type: ignore[attr-defined]
-        kind.__init__ = init
-
-        def undo() -> None:
-            kind.__init__ = original
-
-        self._undo.append(undo)
+        self._patches.wrap(kind, "__init__", init)

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-
 from everybit.core.boundary import Boundary
 from everybit.core.config import Config, OnFinding
-from everybit.core.errors import StoppedError
+from everybit.core.errors import StoppedError, UsageError
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.detect.at_rest import judge_at_rest
 from everybit.guard.account import coverage_of
 from everybit.guard.at_rest import AtRestCheck
+from everybit.guard.fence import Fence
 from everybit.guard.folder import default_folder
 from everybit.guard.journal import Journal
-from everybit.guard.policy import LOGGER, policy_for
+from everybit.guard.policy import policy_for
 from everybit.guard.record import RecordCheck
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import torch
 
     from everybit.core.damage import Damage
     from everybit.core.finding import Finding
@@ -72,11 +69,13 @@ class Guard:
         self.coverage: Coverage | None = None
         self.stats: dict[str, Any] = {}
         policy = self.config.on_finding
+        self._fence = Fence()
         self._watch = Watch(
             watched,
             shadow=self.config.shadow,
             reach=self._reach,
             before_save=self._before_save,
+            fence=self._fence,
         )
         self._at_rest = AtRestCheck(
             self._watch.state,
@@ -86,9 +85,7 @@ class Guard:
         self._record = RecordCheck(self._watch.state)
         self._act = policy_for(policy)
         self._journal: Journal | None = None
-        self._fault = ""
         self._saved_at = -1
-        self._pid = os.getpid()
         self._rank = int(os.environ.get("RANK", "0"))
 
     @property
@@ -115,9 +112,11 @@ class Guard:
 
     def rebaseline(self) -> None:
         """Accept the carried state as it is: something wrote to it on purpose, past torch."""
-        self._watch.complete = False
+        self._fence(self._watch.state.mark_all)
 
     def __enter__(self) -> Self:
+        if self._journal is not None:
+            raise UsageError("a Guard watches once", where="Guard", todo="make a new one")
         writer = RunWriter.open(
             self.path,
             rank=self._rank,
@@ -127,13 +126,27 @@ class Guard:
             config=asdict(self.config),
         )
         self._journal = Journal(writer)
-        self._watch.install()
+        self._fence.open(self._journal)
+        try:
+            self._watch.install()
+        except Exception as error:
+            self._fence.give_up(error)
+            self._watch.remove()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
-        if error is None:
-            self._fenced(self._final_test)
+        stopped = None
+        if error is None or isinstance(error, SystemExit):
+            try:
+                self._test_at_end()
+            except StoppedError as stop:
+                stopped = stop
         self._watch.remove()
+        self._close_after(stopped or error)
+        if stopped is not None:
+            raise stopped
+
+    def _close_after(self, error: BaseException | None) -> None:
         if error is None:
             self.close(EndReason.CLEAN)
         elif isinstance(error, StoppedError):
@@ -142,12 +155,13 @@ class Guard:
             code = error.code if isinstance(error.code, int) else int(error.code is not None)
             self.close(EndReason.EXIT if code else EndReason.CLEAN, code)
         else:
-            self.close(EndReason.EXCEPTION, 1, f"{kind.__name__}: {error}")
+            self.close(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
 
     def close(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         """Write coverage and the end record: on leaving the Guard, or from a signal's handler."""
-        if self._journal is None or self.coverage is not None or os.getpid() != self._pid:
+        if self._journal is None or self.coverage is not None or not self._fence.is_ours:
             return
+        self._fence.close()
         state = self._watch.state
         self.coverage, self.stats = self._journal.close(
             reason,
@@ -159,7 +173,7 @@ class Guard:
                 num_steps=self._journal.num_steps,
                 num_calls=self._watch.boundaries.num_calls,
                 config=self.config,
-                fault=self._fault,
+                fault=self._fence.fault,
             ),
             stats={
                 "tensors": state.num_tensors,
@@ -171,37 +185,21 @@ class Guard:
 
     def _reach(self, boundary: Boundary, moment: Moment) -> None:
         """Carry out the checks at a boundary, then the policy."""
-        findings = self._fenced(self._look, boundary, moment)
+        findings = self._fence(self._look, boundary, moment)
         if findings:
             self._act(findings)
 
     def _before_save(self) -> None:
         """Test what goes into a state_dict, once a step: some loops take one at every step."""
-        if self._saved_at != self.step and not self._watch.boundaries.inside:
+        if self._saved_at != self.step:
             self._saved_at = self.step
-            findings = self._fenced(self._final_test)
+            self._test_at_end()
+
+    def _test_at_end(self) -> None:
+        if not self._watch.boundaries.inside:
+            findings = self._fence(self._final_test)
             if findings:
                 self._act(findings)
-
-    def _fenced(self, look: Callable[..., list[Finding]], *args: Any) -> list[Finding]:
-        """Call `look`; a fault of the Guard's own ends the checks and never the job."""
-        if self._fault or self._journal is None or self.coverage is not None:
-            return []
-        if os.getpid() != self._pid:  # A forked child, a DataLoader worker say, is not the job.
-            return []
-        began = time.perf_counter()
-        try:
-            with torch.no_grad():
-                return look(*args)
-        except Exception as error:
-            self._fault = f"{type(error).__name__}: {error}"
-            LOGGER.warning(
-                "everybit: a fault of its own ended the checks, the job goes on; %s", self._fault
-            )
-            LOGGER.debug("%s", traceback.format_exc())
-            return []
-        finally:
-            self._journal.spent_s += time.perf_counter() - began
 
     def _is_checked(self, step: int) -> bool:
         return step % self.config.every == 0
@@ -237,7 +235,7 @@ class Guard:
     def _write_step(self, moment: Moment) -> None:
         self._journalled.step(
             moment.step,
-            optimizer=self._watch.state.name_of(moment.optimizer) or "",
+            optimizer=self._watch.state.members.name_of(moment.optimizer) or "",
             skipped=bool(moment.skipped),
             losses=self._record.losses(),
             tables=self._record.tables(),

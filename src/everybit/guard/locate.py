@@ -74,7 +74,7 @@ def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:
         for damage in block.words:
             if damage.word >= len(words):
                 return None
-            words[damage.word] -= np.uint64(damage.delta)
+            words[damage.word : damage.word + 1] -= np.uint64(damage.delta)  # no overflow warning
     return padded[: len(found)]
 
 

@@ -24,7 +24,8 @@ class Moment:
         optimizer: The optimizer (step boundaries).
         skipped: The update did not happen (step_end under a GradScaler); a tensor where only the
             device knows yet.
-        forward_seen: Whether a root call was seen since the last update (step_start).
+        used: Whether weights may have been used since the last update: a root call that records a
+            graph was seen, or no root call at all is (forward_start, step_start).
         updating: Optimizers whose `step` is running (a closure calls the model inside it).
     """
 
@@ -35,5 +36,5 @@ class Moment:
     losses: tuple[torch.Tensor, ...] = ()
     optimizer: torch.optim.Optimizer | None = None
     skipped: bool | torch.Tensor = False
-    forward_seen: bool = False
+    used: bool = False
     updating: tuple[torch.optim.Optimizer, ...] = ()

@@ -124,7 +124,7 @@ class RecordCheck:
 
     def _update(self, moment: Moment) -> None:
         groups = [BUFFERS]
-        name = self._state.name_of(moment.optimizer)
+        name = self._state.members.name_of(moment.optimizer)
         if name is not None:
             groups.insert(0, name)
         for names, words in self._state.tables(groups):

@@ -6,35 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from everybit.guard.tracked import unwrap
+from everybit.guard.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Saved = torch.nn.Module | torch.optim.Optimizer
+
 
 class Saves:
-    """Call back before a watched module or optimizer gives its state_dict.
+    """Call back before a watched module, a part of one, or an optimizer gives its state_dict.
 
     Args:
+        is_watched: Whether a module or an optimizer holds anything that is tested.
         before: What to call.
     """
 
-    def __init__(self, before: Callable[[], None]) -> None:
+    def __init__(self, is_watched: Callable[[Saved], bool], before: Callable[[], None]) -> None:
+        self._is_watched = is_watched
         self._before = before
-        self._hooked: dict[int, Any] = {}
+        self._depth = 0
+        self._patches = Patches()
 
-    def watch(self, item: torch.nn.Module | torch.optim.Optimizer) -> None:
-        """Hook one module or optimizer; a second call for the same one does nothing."""
-        inner = unwrap(item) if isinstance(item, torch.nn.Module) else item
-        if id(inner) not in self._hooked:
-            self._hooked[id(inner)] = inner.register_state_dict_pre_hook(self._call)
+    def install(self) -> None:
+        """Start listening."""
+        self._patches.wrap(torch.nn.Module, "state_dict", self._state_dict)
+        self._patches.wrap(torch.optim.Optimizer, "state_dict", self._state_dict)
 
     def remove(self) -> None:
-        """Unhook all."""
-        for handle in self._hooked.values():
-            handle.remove()
-        self._hooked.clear()
+        """Stop listening."""
+        self._patches.undo()
 
-    def _call(self, *_: Any) -> None:
-        if not torch.compiler.is_compiling():
+    def _state_dict(self, original: Any, item: Any, *args: Any, **kwargs: Any) -> Any:
+        # A module asks its children for theirs: the outermost call is the save.
+        outermost = self._depth == 0 and not torch.compiler.is_compiling()
+        if outermost and self._is_watched(item):
             self._before()
+        self._depth += 1
+        try:
+            return original(item, *args, **kwargs)
+        finally:
+            self._depth -= 1

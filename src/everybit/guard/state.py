@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,7 +11,13 @@ from everybit.core.damage import Role
 from everybit.guard.device_marks import DeviceMarks
 from everybit.guard.locate import find_damage
 from everybit.guard.marks import Marks
-from everybit.guard.tracked import Tracked, track_module, track_optimizer, unwrap
+from everybit.guard.members import Members
+from everybit.guard.tracked import (
+    Tracked,
+    nested_holders,
+    track_module,
+    track_optimizer,
+)
 from everybit.probe.memory import why_unreadable
 
 if TYPE_CHECKING:
@@ -49,49 +55,21 @@ class CarriedState:
         self.num_tested = 0
         self.num_rebaselined = 0
         self.skipped: dict[str, str] = {}
-        self.roots: list[tuple[torch.nn.Module, str | None]] = []
-        self.optimizers: list[tuple[torch.optim.Optimizer, str]] = []
+        self.members = Members(self._lose)
+        self.lost = False
         self._writers = writers
         self._shadow = shadow
         self._groups: dict[str, list[AnyMarks]] = {}
         self._structure: list[int] = []
+        self._nested: list[Any] = []
         self._deferred: list[_Question] = []
 
-    def add_root(self, module: torch.nn.Module) -> list[torch.nn.Module]:
-        """Track a root module.
-
-        Returns:
-            The roots whose place it takes: the same model without this wrapper, or parts of it.
-        """
-        if any(known is module for known, _ in self.roots):
-            return []
-        inside = {id(part) for part in module.modules()}
-        replaced = [known for known, _ in self.roots if id(known) in inside]
-        if not replaced and any(module in set(known.modules()) for known, _ in self.roots):
-            return []
-        self.roots = [(known, name) for known, name in self.roots if known not in replaced]
-        taken = [name for _, name in self.roots]
-        if None in taken:
-            name = _unique(type(unwrap(module)).__name__, [name or "" for name in taken])
-            self.roots.append((module, name))
-        else:
-            self.roots.insert(0, (module, None))
-        return replaced
-
-    def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Track an optimizer."""
-        if self.name_of(optimizer) is None:
-            name = _unique(type(optimizer).__name__, [n for _, n in self.optimizers])
-            self.optimizers.append((optimizer, name))
-
-    def name_of(self, optimizer: object) -> str | None:
-        """Return the name of a tracked optimizer, None for another."""
-        return next((name for known, name in self.optimizers if known is optimizer), None)
-
-    def owns(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Whether the optimizer updates any tracked parameter."""
-        tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}
-        return any(id(p) in tracked for group in optimizer.param_groups for p in group["params"])
+    def _lose(self, name: str | None) -> None:
+        """Let go of the tensors of a module or an optimizer that the program has let go of."""
+        self.lost = True
+        if name is not None:
+            # In place: this may come at any moment, within a loop over the groups too.
+            self._groups[name] = []
 
     def mark_all(self) -> None:
         """Look at everything anew and mark it as it is."""
@@ -100,17 +78,27 @@ class CarriedState:
             {key: self._marked(items, self._groups.get(key)) for key, items in wanted.items()}
         )
 
+    def mark_new(self) -> None:
+        """Look at everything anew and mark what is new; the marks of the rest stay."""
+        self._refresh(set())
+
     def mark_updated(self, optimizer: torch.optim.Optimizer) -> None:
-        """Mark what an optimizer's step may have written, and the buffers; take up late-comers."""
-        written = self._written_by(optimizer)
+        """Mark what an optimizer's step may have written; take up late-comers.
+
+        Buffers keep the marks of the last call, but for those that a known writer has touched.
+        """
+        written = self.members.written_by(optimizer)
         if self._structure == self._look_at_structure() and self._all_in_place():
             for key in written & self._groups.keys():
-                for marks in self._groups[key]:
-                    marks.take()
-            return
-        wanted = self._enumerate()
+                self._take(self._groups[key])
+            for marks in self._groups.get(BUFFERS, ()):
+                self._candidates(marks, {Role.BUFFER})
+        else:
+            self._refresh(written)
+
+    def _refresh(self, written: set[str]) -> None:
         groups = {}
-        for key, items in wanted.items():
+        for key, items in self._enumerate().items():
             known = self._groups.get(key)
             if known is not None and key not in written and _fits(known, items):
                 groups[key] = known
@@ -120,44 +108,49 @@ class CarriedState:
 
     def _take_up(self, groups: dict[str, list[AnyMarks]]) -> None:
         self._groups = groups
+        self.lost = False
+        self._nested = [
+            part for item, _ in self.members.optimizers for part in nested_holders(item)
+        ]
         self._structure = self._look_at_structure()
+        self._watch_writers()
+
+    def _watch_writers(self) -> None:
         self._writers.watch(
-            item.tensor for group in groups.values() for marks in group for item in marks.tracked
+            item.tensor
+            for group in self._groups.values()
+            for marks in group
+            for item in marks.tracked
         )
 
     def _look_at_structure(self) -> list[int]:
         """Return sizes that change when tensors are added or removed anywhere."""
         sizes = []
-        for root, _ in self.roots:
+        for root, _ in self.members.roots:
             for module in root.modules():
                 sizes += [len(module._parameters), len(module._buffers), len(module._modules)]
-        for optimizer, _ in self.optimizers:
+        for optimizer, _ in self.members.optimizers:
             sizes += [len(group["params"]) for group in optimizer.param_groups]
             sizes += [len(state) for state in optimizer.state.values()]
-        return sizes
+        return sizes + [len(part) for part in self._nested]
 
     def _all_in_place(self) -> bool:
-        return all(
-            item.in_place and marks.same_memory(index)
-            for group in self._groups.values()
-            for marks in group
-            for index, item in enumerate(marks.tracked)
-        )
+        return all(self._lies_still(marks) for group in self._groups.values() for marks in group)
 
-    def _written_by(self, optimizer: torch.optim.Optimizer) -> set[str]:
-        # A parameter that two optimizers share is in the group of the first.
-        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        return {BUFFERS} | {
-            name
-            for other, name in self.optimizers
-            if other is optimizer
-            or any(id(p) in mine for group in other.param_groups for p in group["params"])
-        }
+    @staticmethod
+    def _lies_still(marks: AnyMarks) -> bool:
+        return all(
+            item.in_place and marks.same_memory(index) for index, item in enumerate(marks.tracked)
+        )
 
     def mark_buffers(self) -> None:
         """Mark the buffers: a forward pass may write them without moving a version counter."""
-        for marks in self._groups.get(BUFFERS, ()):
-            marks.take()
+        group = self._groups.get(BUFFERS, [])
+        if all(self._lies_still(marks) for marks in group):
+            self._take(group)
+        else:
+            self._groups[BUFFERS] = self._marked(self._enumerate()[BUFFERS], None)
+            self._watch_writers()
 
     def test(
         self,
@@ -194,16 +187,18 @@ class CarriedState:
                     else:
                         asked.append((question, False))
         answers = _answers([question for question, _ in asked])
+        told: set[tuple[int, int]] = set()
         damages = [
             (damage, late)
             for (question, late), flags in zip(asked, answers, strict=True)
-            for damage in self._judge(question, flags, heal=heal)
+            for damage in self._judge(question, flags, told, heal=heal)
         ]
         if moved:
             wanted = self._enumerate()
             for key in moved:
                 self._groups[key] = self._marked(wanted[key], None)
                 self.num_rebaselined += 1
+            self._watch_writers()
         return damages
 
     def tables(
@@ -263,11 +258,15 @@ class CarriedState:
                 candidates.append(index)
         return candidates, any_moved
 
-    def _judge(self, question: _Question, flags: list[bool], *, heal: bool) -> list[Damage]:
+    def _judge(
+        self, question: _Question, flags: list[bool], told: set[tuple[int, int]], *, heal: bool
+    ) -> list[Damage]:
         self.num_tested += len(flags)
         damages = []
         for index, flag in zip(question.indices, flags, strict=True):
-            if flag:
+            key = (id(question.marks), index)
+            if flag and key not in told:
+                told.add(key)
                 damage = find_damage(question.marks, index, heal=heal)
                 damages.append(damage)
                 if not damage.healed:
@@ -275,27 +274,27 @@ class CarriedState:
         return damages
 
     def _enumerate(self) -> dict[str, list[Tracked]]:
-        groups: dict[str, list[Tracked]] = {name: [] for _, name in self.optimizers}
+        groups: dict[str, list[Tracked]] = {name: [] for _, name in self.members.optimizers}
         groups |= {OTHERS: [], BUFFERS: []}
         owner_of = {
             id(parameter): name
-            for optimizer, name in reversed(self.optimizers)
+            for optimizer, name in reversed(self.members.optimizers)
             for group in optimizer.param_groups
             for parameter in group["params"]
         }
         parameters: dict[int, Tracked] = {}
         seen: set[int] = set()
-        for module, root_name in self.roots:
+        for module, root_name in self.members.roots:
             for item in track_module(module, root_name):
-                if id(item.tensor) in seen or not self._readable(item):
+                if id(item.tensor) in seen:
                     continue
                 seen.add(id(item.tensor))
-                if item.role is Role.BUFFER:
-                    groups[BUFFERS].append(item)
-                    continue
-                parameters[id(item.tensor)] = item
-                groups[owner_of.get(id(item.tensor), OTHERS)].append(item)
-        for optimizer, name in self.optimizers:
+                if item.role is Role.PARAMETER:
+                    parameters[id(item.tensor)] = item
+                if self._readable(item):
+                    group = owner_of.get(id(item.tensor), OTHERS)
+                    groups[BUFFERS if item.role is Role.BUFFER else group].append(item)
+        for optimizer, name in self.members.optimizers:
             for item in track_optimizer(optimizer, name, parameters):
                 if id(item.tensor) not in seen and self._readable(item):
                     seen.add(id(item.tensor))
@@ -304,6 +303,8 @@ class CarriedState:
 
     def _readable(self, item: Tracked) -> bool:
         reason = why_unreadable(item.tensor)
+        if not reason and item.tensor.device.type == "cpu" and item.tensor.is_shared():  # type: ignore[no-untyped-call]
+            reason = "it is shared with other processes, which may write to it"
         if reason:
             self.skipped[item.label] = reason
         return not reason
@@ -315,9 +316,13 @@ class CarriedState:
             known = [Marks(on_cpu, shadow=self._shadow)]
             if elsewhere:
                 known.append(DeviceMarks(elsewhere, shadow=self._shadow))
-        for marks in known:
-            marks.take()
+        self._take(known)
         return known
+
+    def _take(self, group: list[AnyMarks]) -> None:
+        for marks in group:
+            marks.take()
+            self._writers.settle(item.tensor for item in marks.tracked)
 
 
 def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
@@ -327,11 +332,6 @@ def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
     return len(known) == len(wanted) and all(
         marks.fits(part) for marks, part in zip(known, wanted, strict=True)
     )
-
-
-def _unique(name: str, taken: list[str]) -> str:
-    count = sum(1 for other in taken if other.partition("#")[0] == name)
-    return f"{name}#{count}" if count else name
 
 
 def _answers(questions: list[_Question]) -> list[list[bool]]:

@@ -24,7 +24,7 @@ class Tracked:
     Attributes:
         role: Parameter, buffer or optimizer state.
         tensor: The tensor itself.
-        holder: The mapping it lives in (`module._parameters`, `optimizer.state[p]`).
+        holder: The mapping or list it lives in (`module._parameters`, `optimizer.state[p]`).
         key: Its key there.
         parameter: state_dict key of the parameter or buffer.
         module: Name of the root module, None for the first.
@@ -35,7 +35,7 @@ class Tracked:
 
     role: Role
     tensor: torch.Tensor
-    holder: Mapping[Any, Any]
+    holder: Any
     key: Any
     parameter: str
     module: str | None = None
@@ -54,7 +54,10 @@ class Tracked:
     @property
     def in_place(self) -> bool:
         """Whether the holder still holds this very tensor."""
-        return self.holder.get(self.key) is self.tensor
+        try:
+            return self.holder[self.key] is self.tensor
+        except (KeyError, IndexError):
+            return False
 
 
 def unwrap(module: torch.nn.Module) -> torch.nn.Module:
@@ -64,9 +67,10 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
         "DataParallel",
         "OptimizedModule",
     }:
-        inner = next(module._modules[name] for name in _WRAPPERS if name in module._modules)
-        assert inner is not None
-        module = inner
+        inside = [module._modules[name] for name in _WRAPPERS if name in module._modules]
+        if not inside or inside[0] is None:
+            break
+        module = inside[0]
     return module
 
 
@@ -107,30 +111,52 @@ def track_optimizer(
 ) -> Iterator[Tracked]:
     """Yield the state tensors of an optimizer, and its parameters that no module holds.
 
+    Settings of a group that are tensors (a learning rate) count as state; so do tensors within
+    lists and mappings of the state (`old_dirs.0` of L-BFGS).
+
     Args:
         optimizer: The optimizer.
         name: Its name.
         parameters: Tracked parameters of the modules, by `id` of the tensor.
     """
     for group_index, group in enumerate(optimizer.param_groups):
+        place = f"{name}.group{group_index}"
+        for path, holder, key, value in _tensors_in(group, but="params"):
+            yield Tracked(Role.STATE, value, holder, key, place, None, name, path)
         for index, parameter in enumerate(group["params"]):
             owner = parameters.get(id(parameter))
-            key = f"{name}.group{group_index}.param{index}"
+            named = owner.parameter if owner else f"{place}.param{index}"
             if owner is None:
-                holder = {index: parameter}
-                yield Tracked(Role.PARAMETER, parameter, holder, index, key)
+                own: dict[int, torch.Tensor] = {index: parameter}
+                yield Tracked(Role.PARAMETER, parameter, own, index, named)
             state = optimizer.state.get(parameter)
-            if not isinstance(state, dict):
-                continue
-            for state_name, value in state.items():
-                if isinstance(value, torch.Tensor):
-                    yield Tracked(
-                        Role.STATE,
-                        value,
-                        state,
-                        state_name,
-                        owner.parameter if owner else key,
-                        owner.module if owner else None,
-                        name,
-                        str(state_name),
-                    )
+            if isinstance(state, dict):
+                module = owner.module if owner else None
+                for path, holder, key, value in _tensors_in(state):
+                    yield Tracked(Role.STATE, value, holder, key, named, module, name, path)
+
+
+def _tensors_in(
+    holder: Any, prefix: str = "", *, but: str = ""
+) -> Iterator[tuple[str, Any, Any, torch.Tensor]]:
+    """Yield `(dotted path, holder, key, tensor)` for the tensors of nested lists and mappings."""
+    entries = holder.items() if isinstance(holder, dict) else enumerate(holder)
+    for key, value in list(entries):
+        path = f"{prefix}{key}"
+        if isinstance(value, torch.Tensor):
+            yield path, holder, key, value
+        elif isinstance(value, (dict, list, tuple)) and (not but or key != but):
+            yield from _tensors_in(value, f"{path}.")
+
+
+def nested_holders(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the lists and mappings within the optimizer's state, whose size may change."""
+    found: list[Any] = []
+    stack: list[Any] = [value for value in optimizer.state.values() if isinstance(value, dict)]
+    while stack:
+        holder = stack.pop()
+        inner = holder.values() if isinstance(holder, dict) else holder
+        parts = [part for part in inner if isinstance(part, (dict, list))]
+        found += parts
+        stack += parts
+    return found

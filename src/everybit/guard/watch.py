@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,7 @@ class Watch:
         shadow: Keep copies of the carried state.
         reach: Called at each boundary.
         before_save: Called before a watched item gives its state_dict.
+        fence: Calls a function with arguments; where that fails, the job does not.
     """
 
     def __init__(
@@ -38,13 +39,16 @@ class Watch:
         shadow: bool,
         reach: Emit,
         before_save: Callable[[], None],
+        fence: Callable[..., Any],
     ) -> None:
         self._writers = Writers()
         self.state = CarriedState(self._writers, shadow=shadow)
-        self.boundaries = Boundaries(reach, self._wants)
+        self.boundaries = Boundaries(reach, self._wants, self._abandon)
         self.complete = False
-        self._saves = Saves(before_save)
-        self._discovery = None if watched else Discovery(self._add, self._add_wrapper)
+        self._fence = fence
+        self._saves = Saves(self._is_watched, before_save)
+        self._finds = not watched
+        self._discovery = Discovery(self._take_up if self._finds else None, self._take_up_wrapper)
         self._given = watched
         for item in watched:
             if not isinstance(item, (torch.nn.Module, torch.optim.Optimizer)):
@@ -58,53 +62,70 @@ class Watch:
         """Hook everything."""
         self.boundaries.install()
         self._writers.install()
-        if self._discovery is not None:
-            self._discovery.install()
+        self._discovery.install()
+        self._saves.install()
         for item in self._given:
-            self._add(item)
+            self._take_up(item)
 
     def remove(self) -> None:
         """Leave everything as it was before `install`."""
-        if self._discovery is not None:
-            self._discovery.remove()
         self._saves.remove()
-        self.boundaries.remove()
+        self._discovery.remove()
         self._writers.remove()
+        self.boundaries.remove()
 
     def mark(self) -> bool:
         """Mark what came since the last call; whether there was anything new."""
-        if self.complete:
+        if self.complete and not self.state.lost:
             return False
-        self.state.mark_all()
+        self.state.mark_new()
         self.complete = True
         return True
+
+    def _take_up(self, item: Watched) -> None:
+        self._fence(self._add, item)
+
+    def _take_up_wrapper(self, wrapper: torch.nn.Module) -> None:
+        self._fence(self._add_wrapper, wrapper)
+
+    def _abandon(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take the state as an update left it that ended in an error."""
+        self._fence(self.state.mark_updated, optimizer)
 
     def _add(self, item: Watched) -> None:
         """Take up an item; where nothing was given, the modules of an optimizer too."""
         if isinstance(item, torch.optim.Optimizer):
-            self.state.add_optimizer(item)
-            if self._discovery is not None:
+            self.state.members.add_optimizer(item)
+            if self._finds:
                 for root in roots_of(item):
                     self._add(root)
         else:
-            for old in self.state.add_root(item):
+            for old in self.state.members.add_root(item):
                 self.boundaries.detach(old)
-            if any(root is item for root, _ in self.state.roots):
+            if any(root is item for root, _ in self.state.members.roots):
                 self.boundaries.attach(item)
-        self._saves.watch(item)
         self.complete = False
 
     def _add_wrapper(self, wrapper: torch.nn.Module) -> None:
         """Take up a wrapper that was put around a root."""
         inside = set(wrapper.modules())
-        if any(root in inside for root, _ in self.state.roots):
+        if any(root in inside for root, _ in self.state.members.roots):
             self._add(wrapper)
 
     def _wants(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an optimizer that steps is one of this loop's."""
-        if self.state.name_of(optimizer) is not None:
+        if self.state.members.name_of(optimizer) is not None:
             return True
-        if self._discovery is None and not self.state.owns(optimizer):
+        return bool(self._fence(self._adopt, optimizer))
+
+    def _adopt(self, optimizer: torch.optim.Optimizer) -> bool:
+        if not self._finds and not self.state.members.owns(optimizer):
             return False
         self._add(optimizer)
         return True
+
+    def _is_watched(self, item: Watched) -> bool:
+        """Whether a state_dict of the item holds tensors that are tested."""
+        if isinstance(item, torch.optim.Optimizer):
+            return self.state.members.name_of(item) is not None
+        return any(item is part for root, _ in self.state.members.roots for part in root.modules())

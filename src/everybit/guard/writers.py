@@ -7,26 +7,38 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from everybit.guard.patches import Patches
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 #: Aliases remembered for each tensor; older ones are forgotten.
 _MAX_ALIASES = 4
 
+#: Methods of a process group that write into tensors given to them, under all their names.
 _COLLECTIVES = (
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_reduce",
-    "all_to_all",
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "all_gather_single",
+    "all_gather_single_coalesced",
     "all_to_all_single",
+    "allgather",
+    "allgather_coalesced",
+    "allgather_into_tensor_coalesced",
+    "allreduce",
+    "allreduce_coalesced",
+    "alltoall",
+    "alltoall_base",
     "broadcast",
-    "irecv",
+    "gather",
     "recv",
+    "recv_anysource",
     "reduce",
     "reduce_scatter",
-    "reduce_scatter_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
     "scatter",
 )
 
@@ -43,7 +55,7 @@ class Writers:
         self._watched: set[int] = set()
         self._marked: set[int] = set()
         self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def watch(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set the tensors to watch; forgets marks and aliases of all others."""
@@ -70,22 +82,28 @@ class Writers:
             self._aliases[key] = now
         return moved
 
+    def settle(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Forget what was written so far: the tensors have just been marked as they are."""
+        if self._marked or self._aliases:
+            for tensor in tensors:
+                self.take(tensor)
+
     def install(self) -> None:
         """Start watching."""
         self._watch_data()
         if torch.distributed.is_available():
+            group = torch.distributed.ProcessGroup
             for name in _COLLECTIVES:
-                self._watch_collective(name)
+                if hasattr(group, name):
+                    self._patches.wrap(group, name, self._collective)
 
     def remove(self) -> None:
         """Stop watching; everything is as before `install`."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
         self._aliases.clear()
         self._marked.clear()
 
     def _watch_data(self) -> None:
-        before = torch.Tensor.__dict__.get("data")
         original: Any = torch.Tensor.data
 
         def get(tensor: torch.Tensor) -> torch.Tensor:
@@ -99,36 +117,16 @@ class Writers:
 
         def set_(tensor: torch.Tensor, value: torch.Tensor) -> None:
             self.mark(tensor)
+            # They go on sharing the old memory, and would keep it alive.
+            self._aliases.pop(id(tensor), None)
             original.__set__(tensor, value)
 
-        torch.Tensor.data = property(get, set_)  # type: ignore[assignment]
+        self._patches.replace(torch.Tensor, "data", property(get, set_))
 
-        def undo() -> None:
-            if before is None:
-                del torch.Tensor.data
-            else:
-                torch.Tensor.data = before
-
-        self._undo.append(undo)
-
-    def _watch_collective(self, name: str) -> None:
-        original = getattr(torch.distributed, name, None)
-        if original is None:
-            return
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            for value in (*args, *kwargs.values()):
-                self._mark_all(value)
-            return original(*args, **kwargs)
-
-        watched.__name__, watched.__doc__ = name, original.__doc__
-        watched.__wrapped__ = original  # type: ignore[attr-defined]
-        setattr(torch.distributed, name, watched)
-
-        def undo() -> None:
-            setattr(torch.distributed, name, original)
-
-        self._undo.append(undo)
+    def _collective(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            self._mark_all(value)
+        return original(*args, **kwargs)
 
     def _mark_all(self, value: Any) -> None:
         if isinstance(value, torch.Tensor):

@@ -30,9 +30,9 @@ _PLANTABLE = (
 class Campaign:
     """Faults waiting for their moments, as a context manager.
 
-    Inside it, forward hooks of the root modules and step hooks of the optimizers plant each fault
-    when its step and boundary come, before any check that was hooked earlier: enter the Guard
-    first, then the campaign. A stuck fault is forced again at every later boundary until its last
+    Inside it, the calls of the root modules and the step hooks of the optimizers plant each fault
+    when its step and boundary come, around the checks of a Guard at calls: enter the Guard first,
+    then the campaign. A stuck fault is forced again at every later boundary until its last
     step. On exit the hooks go, and what still holds damage is put back, the last planted first.
 
     Args:
@@ -66,6 +66,7 @@ class Campaign:
         self._count = count
         self._undo_on_exit = undo
         self._handles: list[RemovableHandle] = []
+        self._calls: list[_Call] = []
         for fault in self.waiting:
             if fault.boundary not in _PLANTABLE:
                 raise UsageError(
@@ -81,10 +82,7 @@ class Campaign:
     def __enter__(self) -> Self:
         for holder in self._holders:
             if isinstance(holder, nn.Module):
-                self._handles += [
-                    holder.register_forward_pre_hook(self._forward_start, prepend=True),
-                    holder.register_forward_hook(self._forward_end),
-                ]
+                self._calls.append(_Call(holder, self))
             elif isinstance(holder, torch.optim.Optimizer):
                 before = holder.register_step_pre_hook(self._step_start)
                 # Planted ahead of every other pre-hook of this optimizer, whose check must see it.
@@ -98,6 +96,8 @@ class Campaign:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        while self._calls:
+            self._calls.pop().remove()
         self._stuck.clear()
         if self._undo_on_exit:
             self.undo()
@@ -132,15 +132,42 @@ class Campaign:
     def _plant(self, fault: Fault, step: int) -> Injection:
         return apply(fault, *self._holders, step=step)
 
-    def _forward_start(self, *_: Any) -> None:
-        self.advance(Boundary.FORWARD_START)
-
-    def _forward_end(self, *_: Any) -> None:
-        self.advance(Boundary.FORWARD_END)
-
     def _step_start(self, *_: Any) -> None:
         self.advance(Boundary.STEP_START)
 
     def _step_end(self, *_: Any) -> None:
         self._steps += 1
         self.advance(Boundary.STEP_END)
+
+
+class _Call:
+    """A module's call within a campaign; stands in the attribute that torch sends calls through.
+
+    A Guard stands there too: what comes later is outside, and so plants before the Guard's look.
+    """
+
+    def __init__(self, module: nn.Module, campaign: Campaign) -> None:
+        self._module = module
+        self._campaign = campaign
+        self._inner: Any = module.__dict__.get("_compiled_call_impl")
+        module.__dict__["_compiled_call_impl"] = self
+
+    def remove(self) -> None:
+        """Leave the place as it was."""
+        if self._module.__dict__.get("_compiled_call_impl") is self:
+            if self._inner is None:
+                del self._module.__dict__["_compiled_call_impl"]
+            else:
+                self._module.__dict__["_compiled_call_impl"] = self._inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self._module._call_impl if self._inner is None else self._inner
+        if torch.compiler.is_compiling():
+            return call(*args, **kwargs)
+        self._campaign.advance(Boundary.FORWARD_START)
+        result = call(*args, **kwargs)
+        self._campaign.advance(Boundary.FORWARD_END)
+        return result
+
+    def __deepcopy__(self, memo: Any) -> None:
+        """Return what the place holds elsewhere."""

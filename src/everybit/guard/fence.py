@@ -1,0 +1,77 @@
+"""A fence around the Guard's own work: a fault of its own never takes the job down."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from everybit.guard.policy import LOGGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from everybit.guard.journal import Journal
+
+
+class Fence:
+    """Calls the Guard's functions; the first error of one is told once and ends them all.
+
+    Attributes:
+        fault: The error, "" where there was none.
+    """
+
+    def __init__(self) -> None:
+        self.fault = ""
+        self._journal: Journal | None = None
+        self._pid = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process is the job: a forked child, a DataLoader worker say, is not."""
+        return os.getpid() == self._pid
+
+    def open(self, journal: Journal) -> None:
+        """Call functions from now on; their time goes to the journal."""
+        self._journal = journal
+
+    def close(self) -> None:
+        """Call nothing any more."""
+        self._journal = None
+
+    def __call__(self, look: Callable[..., Any], *args: Any) -> Any:
+        """Return what `look` returns; None where it is not called, or fails."""
+        if self.fault or self._journal is None or not self.is_ours:
+            return None
+        journal = self._journal
+        began = time.perf_counter()
+        try:
+            with torch.no_grad(), _no_modes():
+                return look(*args)
+        except Exception as error:
+            self.give_up(error)
+            return None
+        finally:
+            journal.spent_s += time.perf_counter() - began
+
+    def give_up(self, error: Exception) -> None:
+        """End all checks because of an error of the Guard's own."""
+        self.fault = f"{type(error).__name__}: {error}"
+        LOGGER.warning(
+            "everybit: a fault of its own ended the checks, the job goes on; %s", self.fault
+        )
+        LOGGER.debug("%s", "".join(traceback.format_exception(error)))
+
+
+def _no_modes() -> AbstractContextManager[Any]:
+    """Return a context in which the program's dispatch modes (fake tensors ...) do not see us."""
+    if torch._C._len_torch_dispatch_stack():
+        modes: AbstractContextManager[Any] = _disable_current_modes()
+        return modes
+    return nullcontext()

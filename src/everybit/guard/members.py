@@ -1,0 +1,96 @@
+"""The root modules and optimizers of a training loop, by name, for as long as they live."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from everybit.guard.tracked import track_module, unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+
+class Members:
+    """Root modules and optimizers, weakly held: a sweep builds many and drops each.
+
+    Args:
+        lost: Called when one is gone, with its name where it was an optimizer.
+    """
+
+    def __init__(self, lost: Callable[[str | None], None]) -> None:
+        self._lost = lost
+        self._roots: list[tuple[weakref.ref[torch.nn.Module], str | None]] = []
+        self._optimizers: list[tuple[weakref.ref[torch.optim.Optimizer], str]] = []
+
+    @property
+    def roots(self) -> list[tuple[torch.nn.Module, str | None]]:
+        """The root modules that live, with their names (None for the first)."""
+        return [(root, name) for ref, name in self._roots if (root := ref()) is not None]
+
+    @property
+    def optimizers(self) -> list[tuple[torch.optim.Optimizer, str]]:
+        """The optimizers that live, with their names."""
+        return [(item, name) for ref, name in self._optimizers if (item := ref()) is not None]
+
+    def add_root(self, module: torch.nn.Module) -> list[torch.nn.Module]:
+        """Track a root module.
+
+        Returns:
+            The roots whose place it takes: the same model without this wrapper, or parts of it.
+        """
+        roots = self.roots
+        if any(known is module for known, _ in roots):
+            return []
+        inside = {id(part) for part in module.modules()}
+        replaced = [known for known, _ in roots if id(known) in inside]
+        if not replaced and any(module in set(known.modules()) for known, _ in roots):
+            return []
+        roots = [(known, name) for known, name in roots if known not in replaced]
+        taken = [name for _, name in roots]
+        if None in taken:
+            name = _unique(type(unwrap(module)).__name__, [name or "" for name in taken])
+            roots.append((module, name))
+        else:
+            roots.insert(0, (module, None))
+        self._roots = [(weakref.ref(root, self._gone), name) for root, name in roots]
+        return replaced
+
+    def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Track an optimizer."""
+        if self.name_of(optimizer) is None:
+            name = _unique(type(optimizer).__name__, [n for _, n in self.optimizers])
+            self._optimizers = [
+                (ref, known) for ref, known in self._optimizers if ref() is not None
+            ]
+            self._optimizers.append((weakref.ref(optimizer, self._gone), name))
+
+    def name_of(self, optimizer: object) -> str | None:
+        """Return the name of a tracked optimizer, None for another."""
+        return next((name for ref, name in self._optimizers if ref() is optimizer), None)
+
+    def owns(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the optimizer updates any tracked parameter."""
+        tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}
+        return any(id(p) in tracked for group in optimizer.param_groups for p in group["params"])
+
+    def written_by(self, optimizer: torch.optim.Optimizer) -> set[str]:
+        """Return the groups that hold what an optimizer's step writes."""
+        # A parameter that two optimizers share is in the group of the first.
+        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        return {
+            name
+            for other, name in self.optimizers
+            if other is optimizer
+            or any(id(p) in mine for group in other.param_groups for p in group["params"])
+        }
+
+    def _gone(self, gone: weakref.ref[Any]) -> None:
+        self._lost(next((name for ref, name in self._optimizers if ref is gone), None))
+
+
+def _unique(name: str, taken: list[str]) -> str:
+    count = sum(1 for other in taken if other.partition("#")[0] == name)
+    return f"{name}#{count}" if count else name

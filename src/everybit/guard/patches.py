@@ -1,0 +1,60 @@
+"""Wrap functions and attributes of other modules while a Guard is active; undo it exactly."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MISSING = object()
+
+
+class Patches:
+    """Attributes that were replaced, and what they were.
+
+    Undone in reverse order. An attribute that somebody else has replaced since is left to them:
+    what they kept of ours only passes the call on.
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def wrap(self, holder: Any, name: str, around: Callable[..., Any]) -> None:
+        """Call `around(original, *args, **kwargs)` in place of a function of `holder`."""
+        original = getattr(holder, name)
+        active = True
+
+        def end() -> None:
+            nonlocal active
+            active = False
+
+        @functools.wraps(original)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            if not active:
+                return original(*args, **kwargs)
+            return around(original, *args, **kwargs)
+
+        self.replace(holder, name, wrapped)
+        self._undo.append(end)
+
+    def replace(self, holder: Any, name: str, value: Any) -> None:
+        """Set an attribute of `holder`."""
+        before = vars(holder).get(name, _MISSING)
+
+        def undo() -> None:
+            if vars(holder).get(name) is not value:
+                return
+            if before is _MISSING:
+                delattr(holder, name)
+            else:
+                setattr(holder, name, before)
+
+        setattr(holder, name, value)
+        self._undo.append(undo)
+
+    def undo(self) -> None:
+        """Put everything back."""
+        while self._undo:
+            self._undo.pop()()

@@ -1,0 +1,84 @@
+"""Around the call of a root module.
+
+Torch sends a module's call through the attribute `_compiled_call_impl` where it is set
+(`Module.compile` does). It is a better place than forward hooks: it surrounds the call whatever
+error ends it, and copies, pickles and scripts of the module do not take it along.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PLACE = "_compiled_call_impl"
+
+
+class RootCall:
+    """A root module's call, between `enter` and `leave`.
+
+    Args:
+        root: The module; only a weak reference is kept.
+        enter: Called with the positional and keyword arguments; an error of it ends the call.
+        leave: Called once for each `enter` that returned, however the call ends.
+    """
+
+    def __init__(
+        self,
+        root: torch.nn.Module,
+        enter: Callable[[Any, Any], None],
+        leave: Callable[[], None],
+    ) -> None:
+        self._root = weakref.ref(root)
+        self._enter = enter
+        self._leave = leave
+        self._inner: Any = None
+        self.install()
+
+    def surrounds(self, root: torch.nn.Module) -> bool:
+        """Whether this is the call of `root`."""
+        return self._root() is root
+
+    def install(self) -> None:
+        """Take the place, around what stands there now."""
+        root = self._root()
+        if root is not None and root.__dict__.get(_PLACE) is not self:
+            self._inner = root.__dict__.get(_PLACE)
+            root.__dict__[_PLACE] = self
+
+    def remove(self) -> None:
+        """Leave the place to what stood there before; another's that came later stays."""
+        root = self._root()
+        if root is not None and root.__dict__.get(_PLACE) is self:
+            if self._inner is None:
+                del root.__dict__[_PLACE]
+            else:
+                root.__dict__[_PLACE] = self._inner
+        self._enter = self._leave = _nothing
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module."""
+        inner = self._inner
+        if inner is None:
+            inner = self._root()._call_impl  # type: ignore[union-attr]
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state():
+            return inner(*args, **kwargs)
+        self._enter(args, kwargs)
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            self._leave()
+
+    def __deepcopy__(self, memo: Any) -> None:
+        """Return what the place holds in an unwatched module."""
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
+
+def _nothing(*_: Any) -> None:
+    pass
