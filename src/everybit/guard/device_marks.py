@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.core.grid import GridSums
+from everybit.guard.placement import Placement
 from everybit.probe.grid_device import DeviceSums, device_digest
-from everybit.probe.memory import Identity, TensorMemory, identity, version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
-class DeviceMarks:
+class DeviceMarks(Placement):
     """Marks of a fixed list of tensors on accelerators; the twin of `Marks`.
 
     Args:
@@ -34,28 +34,10 @@ class DeviceMarks:
     """
 
     def __init__(self, tracked: Sequence[Tracked], *, shadow: bool = False) -> None:
-        self.tracked = list(tracked)
-        self.memories = [TensorMemory.of(item.tensor) for item in self.tracked]
-        self._identities: list[Identity] = [identity(item.tensor) for item in self.tracked]
-        self._versions = [0] * len(self.tracked)
+        super().__init__(tracked)
         self._sums: list[DeviceSums | None] = [None] * len(self.tracked)
         self._shadow = shadow
         self._shadows: list[torch.Tensor | None] = [None] * len(self.tracked)
-
-    def __len__(self) -> int:
-        return len(self.tracked)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes under marks."""
-        return sum(memory.num_bytes for memory in self.memories)
-
-    def fits(self, tracked: Sequence[Tracked]) -> bool:
-        """Whether the same tensors, in the same memory, can be marked again in place."""
-        return len(tracked) == len(self.tracked) and all(
-            new.tensor is old.tensor and new.key == old.key and identity(new.tensor) == known
-            for new, old, known in zip(tracked, self.tracked, self._identities, strict=True)
-        )
 
     def take(self) -> None:
         """Mark every tensor as it is now; launches only, no sync."""
@@ -66,18 +48,10 @@ class DeviceMarks:
     def take_one(self, index: int) -> None:
         """Mark one tensor as it is now; launches only, no sync."""
         memory = self.memories[index]
-        self._versions[index] = version(memory.tensor)
+        self.note_version(index)
         self._sums[index] = DeviceSums.of(memory)
         if self._shadow:
             self._shadows[index] = memory.flat().view(torch.uint8).clone()
-
-    def same_memory(self, index: int) -> bool:
-        """Whether the tensor still lies where it was marked."""
-        return identity(self.tracked[index].tensor) == self._identities[index]
-
-    def version_moved(self, index: int) -> bool:
-        """Whether a write through torch was counted since the mark."""
-        return version(self.tracked[index].tensor) != self._versions[index]
 
     @torch.no_grad()
     def compare(self, indices: Sequence[int]) -> torch.Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 
 from everybit.core.grid import ROW_BYTES, GridSums
-from everybit.probe.memory import Identity, TensorMemory, identity, version
+from everybit.guard.placement import Placement
 from everybit.probe.sums import sum_layout
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
-class Marks:
+class Marks(Placement):
     """Marks of a fixed list of CPU tensors, refreshed after each legitimate write.
 
     Args:
@@ -37,13 +37,8 @@ class Marks:
     """
 
     def __init__(self, tracked: Sequence[Tracked], *, shadow: bool = False) -> None:
-        self.tracked = list(tracked)
+        super().__init__(tracked)
         count = len(self.tracked)
-        self.memories = [TensorMemory.of(item.tensor) for item in self.tracked]
-        self._identities: list[Identity] = [identity(item.tensor) for item in self.tracked]
-        self._versions = [0] * count
-        self._sizes = [memory.num_bytes for memory in self.memories]
-        self._pointers = [item.tensor.data_ptr() for item in self.tracked]
         self._views: list[Bytes | None] = [None] * count
         self._verbatim: list[bytes | None] = [None] * count
         self._hashes = [0] * count
@@ -57,26 +52,11 @@ class Marks:
             if memory.dense and self._sizes[index] > ROW_BYTES:
                 self._views[index] = memory.bytes_()
 
-    def __len__(self) -> int:
-        return len(self.tracked)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes under marks."""
-        return sum(self._sizes)
-
-    def fits(self, tracked: Sequence[Tracked]) -> bool:
-        """Whether the same tensors, in the same memory, can be marked again in place."""
-        return len(tracked) == len(self.tracked) and all(
-            new.tensor is old.tensor and new.key == old.key and identity(new.tensor) == known
-            for new, old, known in zip(tracked, self.tracked, self._identities, strict=True)
-        )
-
     def take(self) -> None:
         """Mark every tensor as it is now."""
         raws = []
-        for index, item in enumerate(self.tracked):
-            self._versions[index] = version(item.tensor)
+        for index in range(len(self.tracked)):
+            self.note_version(index)
             if self._sizes[index] > ROW_BYTES:
                 self._take_large(index)
             else:
@@ -88,7 +68,7 @@ class Marks:
 
     def take_one(self, index: int) -> None:
         """Mark one tensor as it is now."""
-        self._versions[index] = version(self.tracked[index].tensor)
+        self.note_version(index)
         if self._sizes[index] > ROW_BYTES:
             self._take_large(index)
             return
@@ -108,15 +88,6 @@ class Marks:
             if shadow is None:
                 shadow = self._shadows[index] = np.empty(len(view), np.uint8)
             np.copyto(shadow, view)
-
-    def same_memory(self, index: int) -> bool:
-        """Whether the tensor still lies where it was marked."""
-        tensor = self.tracked[index].tensor
-        return identity(tensor) == self._identities[index]
-
-    def version_moved(self, index: int) -> bool:
-        """Whether a write through torch was counted since the mark."""
-        return version(self.tracked[index].tensor) != self._versions[index]
 
     def differs(self, index: int) -> bool:
         """Whether the bytes are not the marked ones. Call only where `same_memory` holds."""

@@ -18,7 +18,7 @@ from everybit.guard.tracked import (
     track_module,
     track_optimizer,
 )
-from everybit.probe.memory import why_unreadable
+from everybit.probe.memory import is_shared, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -135,18 +135,12 @@ class CarriedState:
         return sizes + [len(part) for part in self._nested]
 
     def _all_in_place(self) -> bool:
-        return all(self._lies_still(marks) for group in self._groups.values() for marks in group)
-
-    @staticmethod
-    def _lies_still(marks: AnyMarks) -> bool:
-        return all(
-            item.in_place and marks.same_memory(index) for index, item in enumerate(marks.tracked)
-        )
+        return all(marks.lies_still() for group in self._groups.values() for marks in group)
 
     def mark_buffers(self) -> None:
         """Mark the buffers: a forward pass may write them without moving a version counter."""
         group = self._groups.get(BUFFERS, [])
-        if all(self._lies_still(marks) for marks in group):
+        if all(marks.lies_still() for marks in group):
             self._take(group)
         else:
             self._groups[BUFFERS] = self._marked(self._enumerate()[BUFFERS], None)
@@ -234,10 +228,11 @@ class CarriedState:
         written: set[int] = set()
         untouched: list[int] = []
         any_moved = False
+        quiet = self._writers.quiet
         for index, item in enumerate(marks.tracked):
             if item.role not in roles or not item.in_place:
                 continue
-            side_door = self._writers.take(item.tensor)
+            side_door = not quiet and self._writers.take(item.tensor)
             if not marks.same_memory(index):
                 any_moved = True
             elif side_door or marks.version_moved(index):
@@ -303,7 +298,7 @@ class CarriedState:
 
     def _readable(self, item: Tracked) -> bool:
         reason = why_unreadable(item.tensor)
-        if not reason and item.tensor.device.type == "cpu" and item.tensor.is_shared():  # type: ignore[no-untyped-call]
+        if not reason and is_shared(item.tensor):
             reason = "it is shared with other processes, which may write to it"
         if reason:
             self.skipped[item.label] = reason

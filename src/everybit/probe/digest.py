@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import UserDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 import xxhash
 
 from everybit.core.digest import Algorithm, Digest
 from everybit.core.grid import ROW_BYTES
 from everybit.probe.grid_device import device_digest
-from everybit.probe.memory import TensorMemory, why_unreadable
+from everybit.probe.memory import TensorMemory, row_major, why_unreadable
 from everybit.probe.sums import sum_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import torch
 
 _MAX_DEPTH = 8
 
@@ -27,7 +28,7 @@ def grid_words(tensors: Sequence[torch.Tensor]) -> np.ndarray[Any, np.dtype[np.u
     Raises:
         ValueError: A tensor has no readable bytes.
     """
-    memories = [TensorMemory.of(t if t.is_contiguous() else t.contiguous()) for t in tensors]
+    memories = [TensorMemory.of(row_major(tensor)) for tensor in tensors]
     layout = sum_layout([(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in memories])
     vector = layout.new_vector()
     for index, memory in enumerate(memories):
@@ -52,24 +53,33 @@ def grid_of(tensor: torch.Tensor) -> Digest:
 
 
 def flatten(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield `(dotted path, leaf)` of nested sequences and mappings."""
-    if depth > _MAX_DEPTH or isinstance(value, (str, bytes, torch.Tensor)):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key in value:
-            yield from flatten(value[key], f"{path}.{key}" if path else str(key), depth + 1)
-    elif isinstance(value, Sequence):
-        for index, item in enumerate(value):
-            yield from flatten(item, f"{path}.{index}" if path else str(index), depth + 1)
+    """Yield `(dotted path, leaf)` of nested lists, tuples and dictionaries.
+
+    Other sequences and mappings are leaves: to read an item of theirs may run any code.
+    """
+    entries: Iterable[tuple[Any, Any]]
+    if depth > _MAX_DEPTH:
+        entries = ()
+    elif isinstance(value, dict):
+        entries = dict.items(value)
+    elif isinstance(value, UserDict) and isinstance(value.__dict__.get("data"), dict):
+        entries = dict.items(value.data)
+    elif isinstance(value, list):
+        entries = enumerate(list.__iter__(value))
+    elif isinstance(value, tuple):
+        entries = enumerate(tuple.__iter__(value))
     else:
         yield path, value
+        return
+    for key, item in entries:
+        yield from flatten(item, f"{path}.{key}" if path else str(key), depth + 1)
 
 
 def plain_word(value: Any) -> int | None:
     """Return a digest word for a number, text or None; None for an object without a value."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return xxhash.xxh3_64_intdigest(f"{type(value).__name__}:{value!r}".encode())
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object:
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         header = f"ndarray:{value.dtype.str}{value.shape}".encode()
         return xxhash.xxh3_64_intdigest(header + np.ascontiguousarray(value).tobytes())
     return None

@@ -20,7 +20,7 @@ from everybit.core.grid import (
     header_word,
     num_used_cols,
 )
-from everybit.probe.memory import TensorMemory
+from everybit.probe.memory import TensorMemory, row_major
 
 
 def _signed(word: int) -> int:
@@ -117,6 +117,6 @@ def device_digest(tensor: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: The tensor has no readable bytes (sparse, meta, quantised ...).
     """
-    memory = TensorMemory.of(tensor.detach().contiguous())
+    memory = TensorMemory.of(row_major(tensor.detach()))
     sums = DeviceSums.of(memory)
     return sums.digest(memory.dtype, tuple(tensor.shape))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from everybit.core.dtype import ITEMSIZE
 
@@ -38,6 +39,8 @@ def why_unreadable(tensor: torch.Tensor) -> str:
     kind = type(tensor)
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"a {kind.__name__} keeps its bytes elsewhere"
+    if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
+        return "it is not initialised yet"
     if tensor.layout is not torch.strided:
         return f"layout {str(tensor.layout).removeprefix('torch.')} has no single run of bytes"
     if tensor.device.type == "meta":
@@ -48,7 +51,25 @@ def why_unreadable(tensor: torch.Tensor) -> str:
         return "inside a torch.func transform"
     if dtype_name(tensor.dtype) not in ITEMSIZE:
         return f"dtype {dtype_name(tensor.dtype)} is not known"
+    if not tensor.data_ptr() and tensor.numel():
+        return "it has no memory now (released, or not allocated)"
     return ""
+
+
+def is_shared(tensor: torch.Tensor) -> bool:
+    """Whether a CPU tensor's memory is shared with other processes."""
+    return tensor.device.type == "cpu" and bool(tensor.untyped_storage().is_shared())
+
+
+def row_major(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or a copy whose memory holds its values in row-major order."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_contiguous():
+        return tensor
+    if tensor.element_size() == 1:  # Packed types have no copy of their own.
+        return tensor.view(torch.uint8).contiguous().view(tensor.dtype)
+    return tensor.contiguous()
 
 
 Identity = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
@@ -119,7 +140,7 @@ class TensorMemory:
         with torch.no_grad():
             tensor = self.tensor.detach()
             if not self.dense:
-                return tensor.contiguous().reshape(-1)
+                return row_major(tensor).reshape(-1)
             return tensor.as_strided((tensor.numel(),), (1,))
 
     def bytes_(self) -> Bytes:
