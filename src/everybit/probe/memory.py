@@ -72,14 +72,6 @@ def row_major(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
-Identity = tuple[int, torch.Size, tuple[int, ...], torch.dtype]
-
-
-def identity(tensor: torch.Tensor) -> Identity:
-    """Return what stays while a tensor keeps its memory: address, shape, strides, dtype."""
-    return (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-
-
 def version(tensor: torch.Tensor) -> int:
     """Return the version counter; 0 for inference tensors, which have none."""
     return 0 if tensor.is_inference() else tensor._version
