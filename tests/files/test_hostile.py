@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 from tests.files import makers
 
 import everybit
-from everybit.core.errors import EverybitError
+from everybit.core.errors import EverybitError, PathError
 from everybit.core.verdict import Status
-from everybit.files import localize, read_tensor_bytes, read_tensors
+from everybit.files import localize, pickle_opcodes, read_tensor_bytes, read_tensors
 from everybit.files.manifest import MANIFEST_NAME, load_manifest
 from everybit.files.sealed import check_sealed
 from everybit.files.source import ByteSource
@@ -250,4 +250,17 @@ def test_many_overlapping_views_are_sealed_in_bounded_time(tmp_path):
     began = time.perf_counter()
     everybit.seal(path)
     assert time.perf_counter() - began < 4 * SECONDS
+    assert everybit.verify(path).ok
+
+
+def test_a_pickle_beyond_the_bounds_is_not_checked_and_not_damaged(tmp_path, monkeypatch):
+    path = makers.save(makers.weights(), tmp_path / "m.pt")
+    monkeypatch.setattr(pickle_opcodes, "MAX_STEPS", 50)
+    verdict = everybit.verify(path)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "more than 50 opcodes" in verdict.coverage.skipped[0].why
+    assert verdict.coverage.checked[0].what == "member checksums"
+    with pytest.raises(PathError, match="too large"):
+        read_tensors(path)
+    everybit.seal(path)
     assert everybit.verify(path).ok

@@ -129,7 +129,7 @@ def test_a_manifest_made_to_deceive_is_refused(manifest, keys, value):
     del document["digest"]
     change(document, keys, value)
     with pytest.raises(MalformedError, match="FIL110"):
-        decode_manifest(resigned(document))
+        list(decode_manifest(resigned(document)).files["model.pt"].tensors)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../b", "a//b", "a\\b", ".", ""])
@@ -138,7 +138,7 @@ def test_paths_that_lead_out_are_refused(manifest, path):
     del document["digest"]
     document["files"] = {path: document["files"]["model.pt"]}
     with pytest.raises(MalformedError, match="leads out"):
-        decode_manifest(resigned(document))
+        list(decode_manifest(resigned(document)).files["model.pt"].tensors)
 
 
 def test_nesting_does_not_recurse():

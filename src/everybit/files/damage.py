@@ -60,6 +60,10 @@ class MalformedError(DamagedError):
         super().__init__(damage.message, rule=damage.rule)
 
 
+class TooLargeError(MalformedError):
+    """Reading was given up at a bound of this release; nothing is said about damage."""
+
+
 def malformed(message: str, *, rule: str = "FIL107", **place: Any) -> MalformedError:
     """Return the error for bytes that contradict their format.
 

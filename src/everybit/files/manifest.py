@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from everybit.core.digest import Algorithm, Digest
 from everybit.core.errors import PathError
 from everybit.core.tree import LEAF_BYTES, LEAF_DIGEST_BYTES, fold_leaves, tree_digest
+from everybit.files.collection import paused_collection
 from everybit.files.damage import MalformedError, malformed
 from everybit.files.tensor import (
     STORED_ITEMSIZE,
@@ -32,6 +35,7 @@ from everybit.files.tensor import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MANIFEST_NAME: Final = "MANIFEST.everybit.json"
@@ -42,6 +46,7 @@ _HEAD: Final = b'{\n"digest": "tree:'
 _HEX: Final = 32
 _NECK: Final = b'",\n'
 _MAX_BYTES: Final = 1 << 30
+_WRONG: Final = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 _IN_PICKLE: Final = "it is written as text inside the pickle"
 
 
@@ -67,7 +72,7 @@ class SealedFile:
     blake3: Digest
     leaves: bytes
     crcs: bytes
-    tensors: tuple[FileTensor, ...] = ()
+    tensors: Sequence[FileTensor] = ()
 
     def leaf_digest(self, index: int) -> bytes:
         """Return the digest of one leaf."""
@@ -187,7 +192,8 @@ def decode_manifest(data: bytes) -> Manifest:
         )
     try:
         # The digest holds, so what follows guards against other releases and against malice.
-        document = json.loads(b"{" + body)
+        with paused_collection():
+            document = json.loads(b"{" + body)
         if document["schema"] != SCHEMA:
             raise PathError(
                 f"the manifest is of schema {str(document['schema'])[:40]!r}, which this release "
@@ -202,9 +208,13 @@ def decode_manifest(data: bytes) -> Manifest:
             sealed_at=str(document["sealed_at"]),
             sealed_by=str(document["sealed_by"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:80] or type(error).__name__
-        raise _broken(f"a field is missing or cannot be right ({reason})") from None
+    except _WRONG as error:
+        raise _wrong_field(error) from None
+
+
+def _wrong_field(error: Exception) -> MalformedError:
+    reason = " ".join(str(error).split())[:80] or type(error).__name__
+    return _broken(f"a field is missing or cannot be right ({reason})")
 
 
 def _broken(message: str, **evidence: str) -> MalformedError:
@@ -231,7 +241,8 @@ def _decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
     blake3 = Digest.parse(entry["blake3"])
     if blake3.algorithm is not Algorithm.BLAKE3:
         raise ValueError(f"blake3 of {path!r}")
-    tensors = tuple(_decode_tensor(name, value, size) for name, value in entry["tensors"].items())
+    if not isinstance(entry["tensors"], dict):
+        raise ValueError(f"tensors of {path!r}")
     return SealedFile(
         path=path,
         format=FileFormat(entry["format"]),
@@ -240,8 +251,43 @@ def _decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
         blake3=blake3,
         leaves=leaves,
         crcs=crcs,
-        tensors=tensors,
+        tensors=_LazyTensors(entry["tensors"], size),
     )
+
+
+class _LazyTensors(Sequence[FileTensor]):
+    """Tensors of an entry, decoded when they are first looked at: an equal file needs none.
+
+    Raises `MalformedError` then (FIL110) where one cannot be right.
+    """
+
+    def __init__(self, entries: dict[str, Any], file_size: int) -> None:
+        self._entries = entries
+        self._file_size = file_size
+
+    @cached_property
+    def _decoded(self) -> tuple[FileTensor, ...]:
+        try:
+            with paused_collection():
+                return tuple(
+                    _decode_tensor(name, entry, self._file_size)
+                    for name, entry in self._entries.items()
+                )
+        except _WRONG as error:
+            raise _wrong_field(error) from None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> FileTensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FileTensor]: ...
+    def __getitem__(self, index: int | slice) -> FileTensor | Sequence[FileTensor]:
+        return self._decoded[index]
+
+    def __iter__(self) -> Iterator[FileTensor]:
+        return iter(self._decoded)
 
 
 def _decode_tensor(name: str, entry: dict[str, Any], file_size: int) -> FileTensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.files.damage import MalformedError
+from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.pickle_machine import Machine, parse_integer
 from everybit.files.pickle_nodes import (
     DictNode,
@@ -22,21 +22,24 @@ if TYPE_CHECKING:
 
     from everybit.files.pickle_nodes import Pickle
 
-#: Opcodes; a pickle of a hundred thousand tensors has about three million.
-MAX_STEPS: Final = 20_000_000
+#: Opcodes; a pickle of a hundred thousand tensors has about three million. At a hundred bytes for
+#: the smallest object that one opcode makes, this bounds memory too.
+MAX_STEPS: Final = 10_000_000
 
 
-def interpret(data: bytes, *, max_steps: int = MAX_STEPS) -> Pickle:
+def interpret(data: bytes, *, max_steps: int | None = None) -> Pickle:
     """Follow one pickle from its first opcode to STOP.
 
     Args:
         data: The pickle; what follows STOP is not looked at.
-        max_steps: Most opcodes to follow.
+        max_steps: Most opcodes to follow; `MAX_STEPS` where None.
 
     Raises:
-        MalformedError: An unpickler would fail on it too, or it exceeds a bound. FIL107; the
-            evidence holds `position`, the offset in the pickle.
+        MalformedError: An unpickler would fail on it too (FIL107); the evidence holds
+            `position`, the offset in the pickle.
+        TooLargeError: It has more opcodes.
     """
+    max_steps = MAX_STEPS if max_steps is None else max_steps
     machine = Machine(data)
     start = 0
     try:
@@ -57,7 +60,7 @@ def interpret(data: bytes, *, max_steps: int = MAX_STEPS) -> Pickle:
         raise machine.error("takes from an empty stack or ends within an opcode", start) from None
     except (ValueError, OverflowError) as error:
         raise machine.error(f"holds an impossible value ({error})", start) from None
-    raise machine.error(f"has more than {max_steps} opcodes", machine.at)
+    raise TooLargeError(machine.error(f"has more than {max_steps} opcodes", machine.at).damage)
 
 
 def _number(layout: struct.Struct) -> Callable[[Machine], None]:

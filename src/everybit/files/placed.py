@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
+from everybit.files.damage import MalformedError
 from everybit.files.manifest import MANIFEST_NAME, SealedFile
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
@@ -56,7 +57,10 @@ def check_file(path: Path, entry: SealedFile | None, name: str, how: Thoroughnes
         return Outcome(findings=[gone], checked={"files against their seal": 1})
     with ByteSource(path) as source:
         if how.full:
-            return check_sealed(source, entry, name, strong=how.strong, progress=how.progress)
+            try:
+                return check_sealed(source, entry, name, strong=how.strong, progress=how.progress)
+            except MalformedError as error:
+                return Outcome(findings=[error.damage.finding(MANIFEST_NAME)])
         outcome = check_unsealed(source, name, full=False)
         # The bytes can be held against the seal; that this was not asked for is no gap.
         outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from everybit.core.errors import DamagedError, PathError
+from everybit.core.verdict import Skipped
 from everybit.files import safetensors, torch_zip
-from everybit.files.damage import MalformedError
+from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
 from everybit.files.sniff import sniff
 from everybit.files.source import ByteSource
-from everybit.files.structure import Structure
+from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor, FileTensors
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def read_structure(source: ByteSource) -> Structure:
             return safetensors.read_structure(source)
         if kind is FileFormat.ZIP:
             return torch_zip.read_structure(source)
+    except TooLargeError as error:
+        return Structure(format=kind, skipped=(Skipped(what=TENSORS, why=error.damage.message),))
     except MalformedError as error:
         return Structure(format=kind, damages=(error.damage,))
     return Structure(format=kind)
@@ -83,6 +86,9 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
                 where=str(place),
                 todo="give a safetensors file or one that `torch.save` wrote",
             )
+        if structure.given_up:
+            what = f"is too large for this release: {structure.given_up}"
+            raise PathError(what, where=str(place))
         tensors = structure.tensors
         if digests:
             tensors = digest_tensors(source, tensors)

@@ -13,6 +13,8 @@ from everybit.files.tensor import FileFormat
 from everybit.files.zip_records import STORED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everybit.core.finding import Finding
     from everybit.files.localize import Differences
     from everybit.files.manifest import SealedFile
@@ -56,7 +58,7 @@ def is_consistent(
     )
 
 
-def _layout(tensors: tuple[FileTensor, ...]) -> dict[str, object]:
+def _layout(tensors: Sequence[FileTensor]) -> dict[str, object]:
     return {t.name: (t.dtype, t.shape, t.byte_ranges) for t in tensors}
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from everybit.core.finding import Location
-from everybit.files.damage import Damage, malformed
+from everybit.files.damage import Damage, TooLargeError, malformed
 from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat, FileTensor, row_major, shape_problem
 
@@ -131,7 +131,7 @@ def _read_header(source: ByteSource) -> tuple[int, dict[str, Any]]:
     if raw[:1] != b"{":
         raise malformed("its header does not start with a brace", byte_range=(8, 9))
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS or raw.count(b",") > _MAX_COMMAS:
-        raise malformed("its header has more entries than any model", byte_range=place)
+        raise TooLargeError(malformed("its header has more entries than this release reads").damage)
     try:
         header = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_unique_object, parse_constant=_no_constant

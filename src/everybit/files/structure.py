@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from everybit.core.verdict import Skipped
     from everybit.files.damage import Damage
     from everybit.files.tensor import FileFormat, FileTensor
     from everybit.files.zip_archive import Member
+
+
+#: What is skipped where reading the tensors was given up as a whole.
+TENSORS: Final = "its tensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +37,8 @@ class Structure:
     has_checksums: bool = False
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def given_up(self) -> str:
+        """Why its tensors were not read at all; empty where they were."""
+        return next((item.why for item in self.skipped if item.what == TENSORS), "")

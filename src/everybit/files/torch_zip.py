@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files import crc32
-from everybit.files.damage import Damage, MalformedError, malformed
+from everybit.files.collection import paused_collection
+from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
 from everybit.files.members import read_member
 from everybit.files.pickle_opcodes import interpret
-from everybit.files.structure import Structure
+from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import (
     STORED_ITEMSIZE,
     FileFormat,
@@ -129,15 +130,17 @@ def _with_tensors(
         return structure
     if record.size > MAX_PICKLE_BYTES:
         why = f"its pickle record has {record.size} bytes"
-        return replace(structure, skipped=(Skipped(what="names of tensors", why=why),))
+        return replace(structure, skipped=(Skipped(what=TENSORS, why=why),))
     try:
         data, _ = read_pickle(source, record)
-        pickle = interpret(data)
+        with paused_collection():
+            return _place(source, structure, archive, root, record, interpret(data))
+    except TooLargeError as error:
+        return replace(structure, skipped=(Skipped(what=TENSORS, why=error.damage.message),))
     except MalformedError as error:
         place = Location(member=record.name, byte_range=(record.start, record.end))
         damages.append(replace(error.damage, where=place, from_pickle=True))
         return replace(structure, damages=tuple(damages))
-    return _place(source, structure, archive, root, record, pickle)
 
 
 def _place(
