@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from everybit.core.grid import ROW_BYTES, GridSums
+from everybit.core.grid import BLOCK_BYTES, ROW_BYTES, GridSums
 from everybit.guard.placement import Placement
 from everybit.probe.sums import sum_layout
 
@@ -80,9 +80,13 @@ class Marks(Placement):
         view = self._views[index]
         if view is None:
             view = self.memories[index].bytes_()
-        hasher = xxhash.xxh3_64()
-        self._layout.fill(self._vector, index, view, hasher)
-        self._hashes[index] = hasher.intdigest()
+        if len(view) <= BLOCK_BYTES:
+            self._layout.fill(self._vector, index, view)
+            self._hashes[index] = xxhash.xxh3_64_intdigest(view.data)
+        else:
+            hasher = xxhash.xxh3_64()
+            self._layout.fill(self._vector, index, view, hasher)
+            self._hashes[index] = hasher.intdigest()
         if self._shadow:
             shadow = self._shadows[index]
             if shadow is None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everybit.core.grid import (
-    BLOCK_BYTES,
     BLOCK_ROWS,
     ROW_BYTES,
     ROW_WORDS,
@@ -110,34 +109,30 @@ class SumLayout:
 
     def fill(self, vector: Words, index: int, data: NDArray[np.uint8], hasher: Any = None) -> None:
         """Sum one tensor's bytes into its place; feed every byte to `hasher.update` once."""
-        rows = vector[self.starts[index] : self.mids[index]]
-        cols = vector[self.mids[index] : self.ends[index]]
-        num_bytes = len(data)
-        num_full = num_bytes // ROW_BYTES
-        words = np.frombuffer(data.data, dtype="<u8", count=num_full * ROW_WORDS)
-        words = words.reshape(num_full, ROW_WORDS)
+        start, mid, end = self.starts[index], self.mids[index], self.ends[index]
+        num_full = len(data) // ROW_BYTES
+        words = np.frombuffer(data.data, "<u8", num_full * ROW_WORDS).reshape(num_full, ROW_WORDS)
         reduce = np.add.reduce
+        at = mid
         for first in range(0, num_full, BLOCK_ROWS):
             piece = words[first : first + BLOCK_ROWS]
-            reduce(piece, axis=1, out=rows[first : first + len(piece)])
-            at = first // BLOCK_ROWS * ROW_WORDS
-            reduce(piece, axis=0, out=cols[at : at + ROW_WORDS])
+            reduce(piece, axis=1, out=vector[start + first : start + first + len(piece)])
+            reduce(piece, axis=0, out=vector[at : at + ROW_WORDS])
+            at += ROW_WORDS
             if hasher is not None:
                 hasher.update(piece)
-        rest = num_bytes - num_full * ROW_BYTES
-        if rest:
-            tail = np.zeros(-(-rest // WORD_BYTES) * WORD_BYTES, np.uint8)
-            tail[:rest] = data[num_full * ROW_BYTES :]
-            tail_words = tail.view("<u8")
-            rows[num_full] = reduce(tail_words)
-            at = num_bytes // BLOCK_BYTES * ROW_WORDS
-            place = cols[at : at + len(tail_words)]
-            if num_full % BLOCK_ROWS:
-                place += tail_words
-            else:
-                place[:] = tail_words
-            if hasher is not None:
-                hasher.update(data[num_full * ROW_BYTES :])
+        rest = len(data) - num_full * ROW_BYTES
+        if not rest:
+            return
+        raw = data[num_full * ROW_BYTES :].tobytes()
+        tail = np.frombuffer(raw + bytes(-rest % WORD_BYTES), "<u8")
+        vector[mid - 1] = reduce(tail)
+        if num_full % BLOCK_ROWS:
+            vector[at - ROW_WORDS : at - ROW_WORDS + len(tail)] += tail
+        else:
+            vector[at:end] = tail
+        if hasher is not None:
+            hasher.update(raw)
 
 
 @lru_cache(maxsize=64)
