@@ -231,3 +231,19 @@ def test_members_beyond_the_file_and_wide_records(tmp_path):
     struct.pack_into("<I", data, entry + 42, 1 << 30)
     path.write_bytes(data)
     assert "outside the file" in only_finding(path).message
+
+
+def test_one_checksum_among_zeros_is_a_damaged_field(tmp_path, without_checksums):
+    path = makers.save(makers.weights(), tmp_path / "m.pt")
+    makers.flip(path, member(path, "data/0").end + 4)
+    for level in ("full", "structure"):
+        (finding,) = everybit.verify(path, level=level).findings
+        assert finding.rule == "FIL107"
+        assert "disagree on the checksum" in finding.message
+
+
+def test_checksum_records_are_compared_without_reading_the_data(tmp_path):
+    path = makers.save({"w": torch.zeros(500_000)}, tmp_path / "m.pt")
+    makers.flip(path, member(path, "data/0").end + 4)
+    (finding,) = everybit.verify(path, level="structure").findings
+    assert "disagree on the checksum" in finding.message

@@ -563,3 +563,26 @@ def test_strong_is_not_promised_lightly(checkpoint):
     verdict = everybit.verify(checkpoint, strong=True)
     assert verdict.status is Status.INCONCLUSIVE
     assert "BLAKE3" in verdict.coverage.skipped[0].what
+
+
+@pytest.mark.parametrize(
+    "content", [b"version https://git-lfs.github.com/spec/v1\n", b"<html>gone</html>"]
+)
+def test_a_pointer_or_page_in_the_place_of_a_sealed_model(sealed, content):
+    sealed.write_bytes(content)
+    finding = only_finding(sealed)
+    assert finding.rule == "FIL118"
+    assert finding.evidence["expected_bytes"] > finding.evidence["size_bytes"]
+
+
+def test_a_link_that_leads_nowhere_is_missing_or_not_checked(sealed, tmp_path):
+    blob = tmp_path / "blob"
+    sealed.rename(blob)
+    sealed.symlink_to(blob)
+    assert everybit.verify(sealed.parent).ok
+    blob.unlink()
+    assert only_finding(sealed.parent).rule == "FIL103"
+    (sealed.parent / MANIFEST_NAME).unlink()
+    verdict = everybit.verify(sealed.parent)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert sealed.name in verdict.coverage.skipped[0].what

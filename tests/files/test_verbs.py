@@ -89,3 +89,24 @@ def test_the_verbs_load_no_torch(verb, checkpoint):
         "assert code == 0, code; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=60)
+
+
+def test_long_reads_draw_a_bar_and_short_ones_none(monkeypatch, tmp_path, capsys):
+    from types import SimpleNamespace
+
+    from everybit.cli import progress
+
+    path = tmp_path / "f"
+    path.write_bytes(bytes(1000))
+    watched = SimpleNamespace(shows_progress=True)
+    with progress.reading(watched, "verifying", [path]) as tell:
+        tell(1000)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress, "_LONG_BYTES", 100)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.reading(watched, "verifying", [tmp_path, tmp_path / "gone"]) as tell:
+        tell(1000)
+    assert "verifying" in capsys.readouterr().err
+    with progress.reading(SimpleNamespace(shows_progress=False), "x", [path]) as tell:
+        tell(1000)
+    assert capsys.readouterr().err == ""

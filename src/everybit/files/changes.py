@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.change import Change, changes_between
 from everybit.core.dtype import ITEMSIZE
-from everybit.files.elements import canonical_element, element_at
+from everybit.files.element_places import element_at
+from everybit.files.elements import canonical_element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,18 +20,26 @@ _NOT_OURS: Final = frozenset({".git", ".hg", ".svn", ".cache", "__pycache__"})
 _TEMPORARY: Final = (".tmp", ".part", ".partial", ".swp", ".lock", ".incomplete", "~")
 
 
-def list_files(folder: Path) -> dict[str, Path]:
+def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
     """Return every file that sealing the folder covers, by its path relative to it.
 
     All regular files, except manifests, hidden temporary files, and what lies in folders of
     version control. Links to files are followed wherever they lead, since a loader would follow
     them; links to folders only where they stay inside, and never in a circle.
 
+    Args:
+        folder: The folder.
+        dangling: List links that lead nowhere too.
+
     Raises:
-        PathError: A folder cannot be read, or a link leads nowhere.
+        PathError: A folder cannot be read; or a link leads nowhere, unless `dangling`.
     """
     found = {}
     for path in _walk(folder, folder.resolve(), ()):
+        if not dangling and not path.exists():
+            raise PathError(
+                "is a link that leads nowhere", where=str(path), todo="fetch what it names"
+            )
         name = path.name
         if name == MANIFEST_NAME or (name.startswith(".") and name.endswith(_TEMPORARY)):
             continue
@@ -43,7 +51,7 @@ def list_manifests(folder: Path) -> list[str]:
     """Return where manifests lie in a folder: "" for its own, `sub/` for one in a folder below.
 
     Raises:
-        PathError: A folder cannot be read, or a link leads nowhere.
+        PathError: A folder cannot be read.
     """
     return [
         path.relative_to(folder).as_posix().removesuffix(MANIFEST_NAME)
@@ -64,12 +72,8 @@ def _walk(folder: Path, top: Path, above: tuple[Path, ...]) -> Iterator[Path]:
                 if entry.name in _NOT_OURS or not inside or target in (*above, real):
                     continue
                 yield from _walk(path, top, (*above, real))
-            elif entry.is_file():
+            elif entry.is_file() or (entry.is_symlink() and not path.exists()):
                 yield path
-            elif entry.is_symlink() and not path.exists():
-                raise PathError(
-                    "is a link that leads nowhere", where=str(path), todo="fetch what it names"
-                )
     except OSError as error:
         raise PathError.from_os_error(error, error.filename or folder) from error
 

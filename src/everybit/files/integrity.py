@@ -29,6 +29,15 @@ def crc_status(member: Member, computed: int) -> str | None:
     return "directory" if computed == member.other_crc else "content"
 
 
+def checksum_records_differ(member: Member) -> Damage:
+    """Return the damage of a member on whose checksum the archive's records disagree."""
+    return Damage(
+        rule="FIL107",
+        message=f"the archive's records disagree on the checksum of member {member.name}",
+        where=Location(member=member.name, byte_range=(member.end, member.end + 16)),
+    )
+
+
 def crc_damage(source: ByteSource, structure: Structure, member: Member, computed: int) -> Damage:
     """Return the damage of a member whose checksum does not hold, with the tensors in it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location
 from everybit.core.rule import rule
@@ -12,9 +12,10 @@ from everybit.files.elements import tensor_digest
 from everybit.files.localize import Differences, find_differences
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress, read_leaves
-from everybit.files.reading import read_structure
+from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.rewritten import compare_rewritten, is_consistent, lies_elsewhere
-from everybit.files.tensor_damage import damaged_tensors
+from everybit.files.tensor import FileFormat
+from everybit.files.tensor_damage import MAX_RANGES, damaged_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from everybit.files.manifest import SealedFile
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
+
+
+#: What a failed download or checkout leaves in the place of a model.
+_REPLACED_BY: Final = (FileFormat.LFS_POINTER, FileFormat.HTML, FileFormat.TEXT)
 
 
 def check_sealed(
@@ -64,6 +69,8 @@ def check_sealed(
 
 def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -> list[Finding]:
     structure = read_structure(source)
+    if sealed.tensors and structure.format in _REPLACED_BY:
+        return [_replaced(source, sealed, structure, name)]
     differences = find_differences(source, sealed, leaves)
     if lies_elsewhere(source, sealed, structure, differences):
         return compare_rewritten(source, sealed, structure, name)
@@ -81,6 +88,21 @@ def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -
     if rest:
         findings.append(_outside(source, sealed, structure, differences, rest, name, leaves))
     return findings
+
+
+def _replaced(source: ByteSource, sealed: SealedFile, structure: Structure, name: str) -> Finding:
+    what, todo = describe_not_a_model(structure.format)
+    return rule("FIL118").finding(
+        f"{name} {what} where a model was sealed",
+        where=Location(path=name, byte_range=(0, source.size)),
+        evidence={
+            "size_bytes": source.size,
+            "expected_bytes": sealed.size_bytes,
+            "expected": str(sealed.tree),
+            "first_bytes": source.read(0, 64).decode("ascii", "backslashreplace"),
+        },
+        remedy=f"{todo[:1].upper()}{todo[1:]}.",
+    )
 
 
 def _truncated(source: ByteSource, sealed: SealedFile, name: str) -> Finding:
@@ -149,7 +171,8 @@ def _outside(
     if len(rest) == 1:
         place["byte_range"] = rest[0]
     else:
-        place["byte_ranges"] = tuple(rest)
+        place["byte_ranges"] = tuple(rest[:MAX_RANGES])
+        evidence["num_ranges"] = len(rest)
     return rule("FIL101").finding(message, where=Location(path=name, **place), evidence=evidence)
 
 

@@ -11,7 +11,8 @@ from everybit.core.finding import Location, place_elements
 from everybit.core.rule import rule
 from everybit.core.tree import LEAF_BYTES
 from everybit.files.changes import changes_in
-from everybit.files.elements import elements_at, tensor_digest
+from everybit.files.element_places import elements_at
+from everybit.files.elements import tensor_digest
 from everybit.files.localize import Differences, join_ranges
 from everybit.files.patched import PatchedSource
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
     from everybit.files.tensor import FileTensor
 
-_MAX_RANGES: Final = 10_000
+#: More ranges than this are not listed.
+MAX_RANGES: Final = 10_000
 
 Span = tuple[int, int]
 
@@ -132,13 +134,13 @@ def _finding(parts: list[_Held], name: str) -> Finding:
     if part.ranges:
         blocks = [block for start, end in part.ranges for block in elements_at(tensor, start, end)]
         blocks += [(change.element, change.element + 1) for change in part.changes]
-        place["element_ranges"] = tuple(join_ranges(blocks)[:_MAX_RANGES])
+        place["element_ranges"] = tuple(join_ranges(blocks)[:MAX_RANGES])
     else:
         place |= place_elements(change.element for change in part.changes)
     if len(spans) == 1 or (spans and not part.ranges and spans[-1][1] - spans[0][0] <= 16):
         place["byte_range"] = (spans[0][0], spans[-1][1])
     else:
-        place["byte_ranges"] = tuple(spans[:_MAX_RANGES])
+        place["byte_ranges"] = tuple(spans[:MAX_RANGES])
     evidence: dict[str, Any] = {"expected": str(tensor.tree)}
     if part.found:
         evidence["found"] = part.found

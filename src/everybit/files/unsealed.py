@@ -8,7 +8,7 @@ from everybit.core.finding import Finding, Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError
-from everybit.files.integrity import crc_damage, crc_status
+from everybit.files.integrity import checksum_records_differ, crc_damage, crc_status
 from everybit.files.members import member_crc, unreadable
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
@@ -89,13 +89,20 @@ def _check_members(
     if not structure.members:
         return failed, damages
     if not structure.has_checksums:
+        for member in structure.members:
+            if member.crc or member.other_crc:
+                damages[member.name] = checksum_records_differ(member)
         if full:
             why = "the archive was saved without checksums (all are zero); seal it while it is good"
             outcome.skipped.append(Skipped(what=f"{name}: checksums of its members", why=why))
         return failed, damages
     num_checked = 0
     for member in structure.members:
-        if not member.usable or not (full or member.size <= _SMALL_BYTES):
+        if not member.usable:
+            continue
+        if not full and member.size > _SMALL_BYTES:
+            if member.other_crc is not None:
+                damages[member.name] = checksum_records_differ(member)
             continue
         problem = unreadable(member)
         if problem:

@@ -27,7 +27,7 @@ def verify_folder(folder: Path, how: Thoroughness) -> Outcome:
         PathError: The folder cannot be read.
     """
     outcome = Outcome()
-    files = list_files(folder)
+    files = list_files(folder, dangling=True)
     sealed: dict[str, SealedFile] = {}
     covered: list[str] = []
     for prefix in list_manifests(folder):

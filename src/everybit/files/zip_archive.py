@@ -64,9 +64,12 @@ class Archive:
 
     @property
     def has_checksums(self) -> bool:
-        """Whether any member carries a CRC; all zero means saved without."""
+        """Whether members carry CRCs; zero in most of them means saved without.
+
+        One field that is not zero among zeros is damage of that field, not a checksum.
+        """
         filled = [member for member in self.members if member.size]
-        return not filled or any(member.crc or member.other_crc for member in self.members)
+        return not filled or 2 * sum(member.crc != 0 for member in filled) > len(filled)
 
 
 @dataclass(frozen=True, slots=True)
