@@ -40,8 +40,10 @@ class Damage:
         dtype: Canonical dtype name.
         shape: Shape.
         device: `cpu`, `cuda:0`.
-        elements: Flat row-major indices of all damaged elements; empty where only rows are known.
-        element_ranges: Ranges that hold the damage, where the elements themselves are not known.
+        elements: Flat row-major indices of all damaged elements, where they are few.
+        element_ranges: `[start, end)` ranges of them where they are many; with `located_by` rows,
+            ranges each of which holds damage.
+        num_elements: Damaged elements in all; 0 where only rows are known.
         changes: The first damaged elements with values and bits.
         num_bits: Flipped bits in all; 0 where the elements are not known.
         located_by: What told the place.
@@ -59,6 +61,7 @@ class Damage:
     device: str
     elements: tuple[int, ...] = ()
     element_ranges: tuple[tuple[int, int], ...] = ()
+    num_elements: int = 0
     changes: tuple[Change, ...] = ()
     num_bits: int = 0
     located_by: LocatedBy

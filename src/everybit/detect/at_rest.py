@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.change import evidence_of
 from everybit.core.damage import Damage, LocatedBy, Role
-from everybit.core.finding import Certainty, Finding, Location, place_elements
+from everybit.core.finding import Certainty, Finding, Location
 from everybit.core.link import Link
 from everybit.core.rule import rule
 
@@ -33,11 +33,11 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
         "healed": damage.healed,
         "tainted": tainted,
     }
-    if damage.elements:
+    if damage.num_elements:
         evidence |= evidence_of(damage.changes)
-        evidence |= {"num_elements": len(damage.elements), "num_bits": damage.num_bits}
-    place = (
-        place_elements(damage.elements)
+        evidence |= {"num_elements": damage.num_elements, "num_bits": damage.num_bits}
+    place: dict[str, Any] = (
+        {"elements": damage.elements}
         if damage.elements
         else {"element_ranges": damage.element_ranges}
     )
@@ -74,11 +74,17 @@ def _extent(damage: Damage) -> str:
     if damage.located_by is LocatedBy.ROWS:
         spans = ", ".join(f"{a} to {b - 1}" for a, b in damage.element_ranges[:4])
         more = " and more" if len(damage.element_ranges) > 4 else ""
-        return f"damage within elements {spans}{more}"
-    if len(damage.elements) == 1:
+        # A row whose sum came out the same by chance may hold more of it.
+        return f"damage in elements {spans}{more} at least"
+    if damage.num_elements == 1:
         return _one(damage.changes[0])
-    spread = f"{damage.elements[0]} to {damage.elements[-1]}"
-    return f"{len(damage.elements)} elements, {damage.num_bits} bits (elements {spread})"
+    first, last = (
+        (damage.elements[0], damage.elements[-1])
+        if damage.elements
+        else (damage.element_ranges[0][0], damage.element_ranges[-1][1] - 1)
+    )
+    spread = f"{first} to {last}"
+    return f"{damage.num_elements} elements, {damage.num_bits} bits (elements {spread})"
 
 
 def _one(change: Change) -> str:

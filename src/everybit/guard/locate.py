@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from everybit.core.change import MAX_LISTED, as_ranges, changes_between
+from everybit.core.change import MAX_LISTED, changes_between
 from everybit.core.damage import Damage, LocatedBy
 from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES, GridSums
 from everybit.core.grid_locate import locate
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from everybit.probe.memory import TensorMemory
 
     Bytes = NDArray[np.uint8]
+
+
+#: Ranges of elements that a finding names; the last one spans what is beyond.
+MAX_RANGES = 4096
+
+_BITS_OF = np.array([byte.bit_count() for byte in range(256)])
 
 
 class Marked(Protocol):
@@ -89,15 +95,14 @@ def _by_elements(
 ) -> Damage:
     size = item.tensor.element_size()
     at = np.flatnonzero(right != found)
-    num_bits = int(np.unpackbits(right[at] ^ found[at]).sum())
+    num_bits = int(_BITS_OF[right[at] ^ found[at]].sum())
     places = np.unique(at // size)
-    first = places[:MAX_LISTED].tolist()
     if heal:
-        for start, end in as_ranges(places.tolist()):
-            memory.write(start * size, right[start * size : end * size].tobytes())
+        _put_back(memory, right, places)
+    elements = np.sort(memory.elements(places))
     changes = [
         change
-        for place in first
+        for place in places[:MAX_LISTED].tolist()
         for change in changes_between(
             memory.dtype,
             right[place * size : (place + 1) * size].tobytes(),
@@ -105,17 +110,39 @@ def _by_elements(
             memory.element(place),
         )
     ]
-    elements = sorted(memory.element(place) for place in places.tolist())
+    few = len(elements) <= MAX_LISTED
     return Damage(
         **_name(item),
         dtype=memory.dtype,
-        elements=tuple(elements),
+        elements=tuple(elements.tolist()) if few else (),
+        element_ranges=() if few else _ranges(elements, MAX_RANGES),
+        num_elements=len(elements),
         changes=tuple(sorted(changes, key=lambda change: change.element)),
         num_bits=num_bits,
         located_by=located_by,
         confirmed=True,
         healed=heal,
     )
+
+
+def _put_back(memory: TensorMemory, right: Bytes, places: NDArray[np.intp]) -> None:
+    size = memory.tensor.element_size()
+    ranges = _ranges(places, len(places))
+    if len(ranges) > MAX_RANGES:
+        # Between the damaged elements the right bytes are those that are there.
+        ranges = ((ranges[0][0], ranges[-1][1]),)
+    for start, end in ranges:
+        memory.write(start * size, right[start * size : end * size].tobytes())
+
+
+def _ranges(ascending: NDArray[np.intp], limit: int) -> tuple[tuple[int, int], ...]:
+    """Fold indices into `[start, end)` ranges; beyond the limit the last spans all the rest."""
+    breaks = np.flatnonzero(np.diff(ascending) != 1)
+    starts = ascending[np.concatenate(([0], breaks + 1))]
+    ends = ascending[np.concatenate((breaks, [len(ascending) - 1]))] + 1
+    if len(starts) > limit:
+        starts, ends = starts[:limit], np.concatenate((ends[: limit - 1], ends[-1:]))
+    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes: int) -> Damage:

@@ -151,17 +151,20 @@ class TensorMemory:
 
     def element(self, index: int) -> int:
         """Return the flat row-major index of the element at `index` in memory order."""
+        return int(self.elements(np.array([index]))[0])
+
+    def elements(self, indices: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the flat row-major index of each element given by its index in memory order."""
         tensor = self.tensor
         if tensor.is_contiguous() or not self.dense:
-            return index
+            return indices
         strides = [int(stride) for stride in tensor.stride()]
         order = sorted(range(tensor.dim()), key=lambda d: (-strides[d], -tensor.shape[d]))
-        place = dict.fromkeys(order, 0)
-        for d in reversed(order):
-            index, place[d] = divmod(index, tensor.shape[d])
-        flat = 0
+        sizes = [int(tensor.shape[d]) for d in order]
+        places = dict(zip(order, np.unravel_index(indices, sizes), strict=True))
+        flat = np.zeros_like(indices)
         for d, size in enumerate(tensor.shape):
-            flat = flat * size + place[d]
+            flat = flat * int(size) + places[d]
         return flat
 
     def write(self, offset: int, data: bytes) -> None:

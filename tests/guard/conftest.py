@@ -1,0 +1,30 @@
+"""What the tests of the Guard share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from everybit.guard import guard as guard_module
+from everybit.host import capture_environment
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> Any:
+    """Small models gain nothing from threads, and lose much where other jobs want the cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _environment_once() -> Any:
+    """Look at the machine once, not for each of many Guards."""
+    known = capture_environment()
+    patch = pytest.MonkeyPatch()
+    patch.setattr(guard_module, "capture_environment", lambda: known)
+    yield
+    patch.undo()
