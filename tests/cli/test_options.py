@@ -28,7 +28,7 @@ COMMON = [
 ]
 FLAGS = {
     "demo": ["--help", "--out", "--quiet", "-h", "-q"],
-    "run": [*COMMON, "--every", "--on-finding", "--run", "--shadow", "-m"],
+    "run": [*COMMON, "--every", "--on-finding", "--run", "--run-dir", "--shadow", "-m"],
     "diff": [*COMMON],
     "report": [*COMMON, "--out"],
     "seal": [*COMMON],

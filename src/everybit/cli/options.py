@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from dataclasses import Field
 
-_SHORT: Final = {"quiet": "-q", "verbose": "-v"}
+#: Other names of a flag. torchrun refuses `--run` anywhere on its line: it starts two of its own.
+_ALSO: Final = {"quiet": "-q", "verbose": "-v", "run": "--run-dir"}
 _FILE = click.Path(path_type=Path)
 
 
@@ -81,7 +82,7 @@ def _options_of(f: Field[Any]) -> list[Callable[[Any], Any]]:
     wanted, _ = field_types()[f.name]
     default = field_default(f)
     text = f.metadata["help"]
-    names = [*([_SHORT[f.name]] if f.name in _SHORT else []), flag_of(f.name), f.name]
+    names = [*([_ALSO[f.name]] if f.name in _ALSO else []), flag_of(f.name), f.name]
     if wanted is bool:
         # The file may have turned it on; the hidden form turns it off again.
         off = click.option(f"--no-{flag_of(f.name)[2:]}", f"no_{f.name}", is_flag=True, hidden=True)

@@ -48,7 +48,7 @@ def command(
       everybit run train.py --lr 3e-4
       everybit run --run runs/a --on-finding heal train.py
       everybit run -m mypackage.train
-      torchrun --nproc-per-node 2 -m everybit run train.py
+      torchrun --nproc-per-node 2 -m everybit run --run-dir runs/a train.py
     """
     from everybit.api.run import run
 
