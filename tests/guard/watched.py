@@ -74,7 +74,7 @@ def places_of(model: nn.Module, optimizer: Any = None) -> Iterator[Place]:
         yield Place(buffer, name, "buffer")
     if optimizer is not None:
         for parameter, state in optimizer.state.items():
-            for key, value in state.items():
+            for key, value in state.items() if id(parameter) in names else ():
                 yield Place(value, names[id(parameter)], "state", key)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from everybit.guard.policy import LOGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from everybit.guard.journal import Journal
 
@@ -52,8 +51,11 @@ class Fence:
         journal = self._journal
         began = time.perf_counter()
         try:
-            with torch.no_grad(), _no_modes():
-                return look(*args)
+            with torch.no_grad():
+                if not _modes_are_active():
+                    return look(*args)
+                with _no_modes():
+                    return look(*args)
         except Exception as error:
             self.give_up(error)
             return None
@@ -69,9 +71,19 @@ class Fence:
         LOGGER.debug("%s", "".join(traceback.format_exception(error)))
 
 
-def _no_modes() -> AbstractContextManager[Any]:
-    """Return a context in which the program's dispatch modes (fake tensors ...) do not see us."""
-    if torch._C._len_torch_dispatch_stack():
-        modes: AbstractContextManager[Any] = _disable_current_modes()
-        return modes
-    return nullcontext()
+def _modes_are_active() -> bool:
+    return bool(
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
+
+
+@contextmanager
+def _no_modes() -> Iterator[None]:
+    """Keep the program's dispatch modes (fake tensors ...) and transforms away from our work."""
+    with ExitStack() as stack:
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_disable_current_modes())
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            stack.enter_context(torch._C._DisableFuncTorch())
+        yield

@@ -233,12 +233,13 @@ class Guard:
         return findings
 
     def _write_step(self, moment: Moment) -> None:
+        gathered = self._record.finish(moment.skipped)
         self._journalled.step(
             moment.step,
             optimizer=self._watch.state.members.name_of(moment.optimizer) or "",
-            skipped=bool(moment.skipped),
-            losses=self._record.losses(),
-            tables=self._record.tables(),
+            skipped=gathered.skipped,
+            losses=gathered.losses,
+            tables=gathered.tables,
         )
 
     def _final_test(self) -> list[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 MAX_CALLS = 256
 
 
+_NAN_BITS = 0x7FF8000000000000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What one step gave.
+
+    Attributes:
+        tables: Digests, in causal order.
+        losses: What `backward` received, as numbers.
+        skipped: The update did not happen.
+    """
+
+    tables: tuple[TensorTable, ...]
+    losses: tuple[float, ...]
+    skipped: bool
+
+
 class _Column:
     """Names and digest words gathered for one link; words may still be on an accelerator."""
 
@@ -38,7 +58,7 @@ class _Column:
 
 
 class RecordCheck:
-    """Gather a step's digests; `tables` hands them over at its end.
+    """Gather a step's digests; `finish` hands them over at its end.
 
     Args:
         state: The carried state, whose marks give the digests of the weights.
@@ -62,23 +82,32 @@ class RecordCheck:
         elif boundary is Boundary.STEP_END:
             self._update(moment)
 
-    def tables(self) -> tuple[TensorTable, ...]:
-        """Return the step's tables in causal order and begin the next (a sync on accelerators)."""
-        columns = sorted(self._columns.items(), key=lambda pair: pair[0].position)
-        self._columns = {}
-        on_device = [w for _, c in columns for w in c.words if isinstance(w, torch.Tensor)]
-        read = iter(_read(on_device))
-        tables = []
-        for link, column in columns:
-            words = [next(read) if isinstance(w, torch.Tensor) else w for w in column.words]
-            tables.append(TensorTable(link=link, names=tuple(column.names), digests=tuple(words)))
-            self.num_digests += len(words)
-        return tuple(tables)
+    def finish(self, skipped: bool | torch.Tensor = False) -> Gathered:
+        """Return what the step gave and begin the next; on accelerators all is read in one sync.
 
-    def losses(self) -> tuple[float, ...]:
-        """Return the losses of the step as numbers and begin the next (a sync on accelerators)."""
+        Args:
+            skipped: Whether the update did not happen, as the boundary says it.
+        """
+        columns, self._columns = self._columns, {}
         losses, self._losses = self._losses, []
-        return tuple(_number(loss) for loss in losses)
+        values = [word for column in columns.values() for word in column.words]
+        values += [_bits_of(loss) for loss in losses]
+        values.append(skipped.to(torch.int64) if isinstance(skipped, torch.Tensor) else skipped)
+        read = iter(_read(values))
+        tables = [
+            TensorTable(
+                link=link,
+                names=tuple(column.names),
+                digests=tuple(next(read) for _ in column.words),
+            )
+            for link, column in columns.items()
+        ]
+        self.num_digests += sum(len(table.names) for table in tables)
+        return Gathered(
+            tables=tuple(sorted(tables, key=lambda table: table.link.position)),
+            losses=tuple(_number(next(read)) for _ in losses),
+            skipped=bool(next(read)),
+        )
 
     def drop(self) -> None:
         """Forget what was gathered: the step is not one that is recorded."""
@@ -90,8 +119,11 @@ class RecordCheck:
         column = _Column()
         for names, words in self._state.tables():
             column.add(names, _as_list(words))
-        self._columns = {Link.INIT: column} if column.names else {}
-        return self.tables()
+        if not column.names:
+            return ()
+        words = tuple(_read(column.words))
+        self.num_digests += len(words)
+        return (TensorTable(link=Link.INIT, names=tuple(column.names), digests=words),)
 
     def _column(self, link: Link) -> _Column:
         return self._columns.setdefault(link, _Column())
@@ -155,21 +187,31 @@ def _as_list(words: Any) -> list[int | torch.Tensor]:
     return list(words.unbind()) if isinstance(words, torch.Tensor) else words.tolist()
 
 
-def _read(words: Sequence[torch.Tensor]) -> list[int]:
-    """Copy words to the host in one transfer a device, in order."""
+def _read(values: Sequence[int | torch.Tensor]) -> list[int]:
+    """Copy the words that are on accelerators to the host, in one transfer a device; keep the order.
+
+    Tensors are 0-d int64 bit patterns.
+    """
     by_device: dict[torch.device, list[int]] = {}
-    for index, word in enumerate(words):
-        by_device.setdefault(word.device, []).append(index)
-    values = [0] * len(words)
+    read = [0 if isinstance(value, torch.Tensor) else value for value in values]
+    for index, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            by_device.setdefault(value.device, []).append(index)
     for indices in by_device.values():
-        stacked = torch.stack([words[i] for i in indices]).cpu().numpy().view(np.uint64)
-        for index, value in zip(indices, stacked.tolist(), strict=True):
-            values[index] = value
-    return values
+        stacked = torch.stack([values[i] for i in indices]).cpu()  # type: ignore[misc]
+        for index, word in zip(indices, stacked.numpy().view(np.uint64).tolist(), strict=True):
+            read[index] = word
+    return read
 
 
-def _number(loss: torch.Tensor) -> float:
+def _bits_of(loss: torch.Tensor) -> int | torch.Tensor:
+    """Return the bits of a loss as a float64; NaN for a complex one."""
     if loss.is_complex():
-        return float("nan")
-    value = loss.reshape(()) if loss.device.type == "cpu" else loss.cpu().reshape(())
-    return float(value.to(torch.float64).numpy())
+        return _NAN_BITS
+    bits = loss.reshape(()).to(torch.float64).view(torch.int64)
+    return bits if bits.device.type != "cpu" else int(bits.numpy()) % (1 << 64)
+
+
+def _number(bits: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value

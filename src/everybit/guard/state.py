@@ -124,15 +124,21 @@ class CarriedState:
         )
 
     def _look_at_structure(self) -> list[int]:
-        """Return sizes that change when tensors are added or removed anywhere."""
-        sizes = []
+        """Return numbers that change when tensors are added, removed or exchanged anywhere.
+
+        The identities are of containers that the marks keep alive, so that none comes again.
+        """
+        numbers: list[int] = []
         for root, _ in self.members.roots:
             for module in root.modules():
-                sizes += [len(module._parameters), len(module._buffers), len(module._modules)]
+                parameters, buffers = module._parameters, module._buffers
+                numbers += [id(parameters), len(parameters), id(buffers), len(buffers)]
+                numbers.append(len(module._modules))
         for optimizer, _ in self.members.optimizers:
-            sizes += [len(group["params"]) for group in optimizer.param_groups]
-            sizes += [len(state) for state in optimizer.state.values()]
-        return sizes + [len(part) for part in self._nested]
+            numbers += [len(group["params"]) for group in optimizer.param_groups]
+            for state in optimizer.state.values():
+                numbers += [id(state), len(state)]
+        return numbers + [len(part) for part in self._nested]
 
     def _all_in_place(self) -> bool:
         return all(marks.lies_still() for group in self._groups.values() for marks in group)
@@ -321,12 +327,17 @@ class CarriedState:
 
 
 def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
+    """Whether these are marks of the same tensors in the same memory; takes over their names."""
     on_cpu = [item for item in items if item.tensor.device.type == "cpu"]
     elsewhere = [item for item in items if item.tensor.device.type != "cpu"]
     wanted = [on_cpu, elsewhere] if elsewhere else [on_cpu]
-    return len(known) == len(wanted) and all(
+    fits = len(known) == len(wanted) and all(
         marks.fits(part) for marks, part in zip(known, wanted, strict=True)
     )
+    if fits:
+        for marks, part in zip(known, wanted, strict=True):
+            marks.tracked = part
+    return fits
 
 
 def _answers(questions: list[_Question]) -> list[list[bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,20 +54,25 @@ class Writers:
 
     def __init__(self) -> None:
         self._watched: set[int] = set()
+        self._by_storage: dict[int, list[int]] = {}
         self._marked: set[int] = set()
         self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
         self._patches = Patches()
 
     def watch(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set the tensors to watch; forgets marks and aliases of all others."""
-        self._watched = {id(tensor) for tensor in tensors}
+        self._watched = set()
+        self._by_storage = {}
+        for tensor in tensors:
+            self._watched.add(id(tensor))
+            self._by_storage.setdefault(tensor.untyped_storage().data_ptr(), []).append(id(tensor))
         self._marked &= self._watched
         self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._watched}
 
     def mark(self, tensor: torch.Tensor) -> None:
-        """Note that `tensor` was handed to a writer."""
-        if id(tensor) in self._watched:
-            self._marked.add(id(tensor))
+        """Note that `tensor`, which may be a view of a watched one, was handed to a writer."""
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # It may have no storage.
+            self._marked.update(self._by_storage.get(tensor.untyped_storage().data_ptr(), ()))
 
     def take(self, tensor: torch.Tensor) -> bool:
         """Whether a side door was used on `tensor` since the last `take`; clears the mark."""
@@ -121,7 +127,8 @@ class Writers:
             return alias
 
         def set_(tensor: torch.Tensor, value: torch.Tensor) -> None:
-            self.mark(tensor)
+            if id(tensor) in self._watched:
+                self._marked.add(id(tensor))
             # They go on sharing the old memory, and would keep it alive.
             self._aliases.pop(id(tensor), None)
             original.__set__(tensor, value)
