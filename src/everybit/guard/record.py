@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 #: Root calls of one step whose inputs are recorded; more are counted and not recorded.
 MAX_CALLS = 256
-
-
-_NAN_BITS = 0x7FF8000000000000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +103,7 @@ class RecordCheck:
         self.num_digests += sum(len(table.names) for table in tables)
         return Gathered(
             tables=tuple(sorted(tables, key=lambda table: table.link.position)),
-            losses=tuple(_number(next(read)) for _ in losses),
+            losses=tuple(_number(next(read), loss) for loss in losses),
             skipped=bool(next(read)),
         )
 
@@ -121,9 +119,9 @@ class RecordCheck:
             column.add(names, _as_list(words))
         if not column.names:
             return ()
-        words = tuple(_read(column.words))
-        self.num_digests += len(words)
-        return (TensorTable(link=Link.INIT, names=tuple(column.names), digests=words),)
+        found = tuple(_read(column.words))
+        self.num_digests += len(found)
+        return (TensorTable(link=Link.INIT, names=tuple(column.names), digests=found),)
 
     def _column(self, link: Link) -> _Column:
         return self._columns.setdefault(link, _Column())
@@ -188,7 +186,7 @@ def _as_list(words: Any) -> list[int | torch.Tensor]:
 
 
 def _read(values: Sequence[int | torch.Tensor]) -> list[int]:
-    """Copy the words that are on accelerators to the host, in one transfer a device; keep the order.
+    """Copy words that are on accelerators to the host, in one transfer a device; in order.
 
     Tensors are 0-d int64 bit patterns.
     """
@@ -205,13 +203,19 @@ def _read(values: Sequence[int | torch.Tensor]) -> list[int]:
 
 
 def _bits_of(loss: torch.Tensor) -> int | torch.Tensor:
-    """Return the bits of a loss as a float64; NaN for a complex one."""
+    """Return the bits of a real loss as float64 on the CPU, elsewhere as float32; 0 else."""
     if loss.is_complex():
-        return _NAN_BITS
-    bits = loss.reshape(()).to(torch.float64).view(torch.int64)
-    return bits if bits.device.type != "cpu" else int(bits.numpy()) % (1 << 64)
+        return 0
+    if loss.device.type == "cpu":
+        return int(loss.reshape(()).to(torch.float64).view(torch.int64).numpy()) % (1 << 64)
+    # Some accelerators have no float64.
+    return loss.reshape(()).to(torch.float32).view(torch.int32).to(torch.int64)
 
 
-def _number(bits: int) -> float:
-    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+def _number(bits: int, loss: torch.Tensor) -> float:
+    if loss.is_complex():
+        return math.nan
+    wide = loss.device.type == "cpu"
+    packed = struct.pack("<Q", bits) if wide else struct.pack("<I", bits % (1 << 32))
+    value: float = struct.unpack("<d" if wide else "<f", packed)[0]
     return value
