@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 WIDE = 2200
 
 
-def build(dtype: torch.dtype = torch.float32, **options: Any) -> tuple[nn.Module, Any]:
+def build(
+    dtype: torch.dtype = torch.float32, *, wide: int = WIDE, **options: Any
+) -> tuple[nn.Module, Any]:
     """Linear, batch norm, linear: verbatim, grid and several-block tensors; AdamW."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, WIDE))
+    model = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, wide))
     model = model.to(dtype)
     return model, torch.optim.AdamW(model.parameters(), **options)
 

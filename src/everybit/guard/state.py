@@ -191,7 +191,7 @@ class CarriedState:
         damages = [
             (damage, late)
             for (question, late), flags in zip(asked, answers, strict=True)
-            for damage in self._judge(question, flags, told, heal=heal)
+            for damage in self._judge(question, flags, told, late=late, heal=heal)
         ]
         if moved:
             wanted = self._enumerate()
@@ -260,18 +260,26 @@ class CarriedState:
         return candidates, any_moved
 
     def _judge(
-        self, question: _Question, flags: list[bool], told: set[tuple[int, int]], *, heal: bool
+        self,
+        question: _Question,
+        flags: list[bool],
+        told: set[tuple[int, int]],
+        *,
+        late: bool,
+        heal: bool,
     ) -> list[Damage]:
         self.num_tested += len(flags)
-        damages = []
+        marks, damages = question.marks, []
         for index, flag in zip(question.indices, flags, strict=True):
-            key = (id(question.marks), index)
-            if flag and key not in told:
-                told.add(key)
-                damage = find_damage(question.marks, index, heal=heal)
-                damages.append(damage)
-                if not damage.healed:
-                    question.marks.take_one(index)
+            if not flag or (id(marks), index) in told:
+                continue
+            told.add((id(marks), index))
+            if heal and not late and marks.agrees(index, marks.memories[index].bytes_()):
+                continue  # It shares memory with a tensor that has just been healed.
+            damage = find_damage(marks, index, heal=heal)
+            damages.append(damage)
+            if not damage.healed:
+                marks.take_one(index)
         return damages
 
     def _enumerate(self) -> dict[str, list[Tracked]]:
