@@ -320,9 +320,8 @@ class CarriedState:
 
     def _marked(self, items: list[Tracked], known: list[AnyMarks] | None) -> list[AnyMarks]:
         if known is None or not _fits(known, items):
-            on_cpu = [item for item in items if item.tensor.device.type == "cpu"]
-            elsewhere = [item for item in items if item.tensor.device.type != "cpu"]
-            known = [Marks(on_cpu, shadow=self._shadow)]
+            on_host, elsewhere = _split(items)
+            known = [Marks(on_host, shadow=self._shadow)]
             if elsewhere:
                 known.append(DeviceMarks(elsewhere, shadow=self._shadow))
         self._take(known)
@@ -336,9 +335,8 @@ class CarriedState:
 
 def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
     """Whether these are marks of the same tensors in the same memory; takes over their names."""
-    on_cpu = [item for item in items if item.tensor.device.type == "cpu"]
-    elsewhere = [item for item in items if item.tensor.device.type != "cpu"]
-    wanted = [on_cpu, elsewhere] if elsewhere else [on_cpu]
+    on_host, elsewhere = _split(items)
+    wanted = [on_host, elsewhere] if elsewhere else [on_host]
     fits = len(known) == len(wanted) and all(
         marks.fits(part) for marks, part in zip(known, wanted, strict=True)
     )
@@ -346,6 +344,15 @@ def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
         for marks, part in zip(known, wanted, strict=True):
             marks.tracked = part
     return fits
+
+
+def _split(items: list[Tracked]) -> tuple[list[Tracked], list[Tracked]]:
+    on_host = [item for item in items if _on_host(item.tensor)]
+    return on_host, [item for item in items if not _on_host(item.tensor)]
+
+
+def _on_host(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu"
 
 
 def _answers(questions: list[_Question]) -> list[list[bool]]:
