@@ -111,12 +111,14 @@ def _script(path: Path) -> Callable[[], None]:
     if path.suffix in {".sh", ".yaml", ".yml", ".toml", ".json", ".ipynb"}:
         raise UsageError("not a Python script", where=str(path), todo="name the script itself")
 
+    file = str(path.absolute())  # As `python` names it, in tracebacks too.
+
     def execute() -> None:
         main = types.ModuleType("__main__")
-        main.__dict__.update(__file__=str(path), __builtins__=__builtins__, __spec__=None)
+        main.__dict__.update(__file__=file, __builtins__=__builtins__, __spec__=None)
         sys.modules["__main__"] = main
         # Compiled here, so that a syntax error is the script's own.
-        exec(compile(source, str(path), "exec", dont_inherit=True), main.__dict__)
+        exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
 
     return execute
 
