@@ -18,7 +18,7 @@ from everybit.guard.tracked import (
     track_module,
     track_optimizer,
 )
-from everybit.probe.memory import is_shared, why_unreadable
+from everybit.probe.memory import is_shared, is_uninitialised, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -311,6 +311,8 @@ class CarriedState:
         return groups
 
     def _readable(self, item: Tracked) -> bool:
+        if is_uninitialised(item.tensor):
+            return False  # There is nothing to test; once there is, it is taken up.
         reason = why_unreadable(item.tensor)
         if not reason and is_shared(item.tensor):
             reason = "it is shared with other processes, which may write to it"

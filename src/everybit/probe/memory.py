@@ -39,7 +39,7 @@ def why_unreadable(tensor: torch.Tensor) -> str:
     kind = type(tensor)
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"a {kind.__name__} keeps its bytes elsewhere"
-    if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
+    if is_uninitialised(tensor):
         return "it is not initialised yet"
     if tensor.layout is not torch.strided:
         return f"layout {str(tensor.layout).removeprefix('torch.')} has no single run of bytes"
@@ -54,6 +54,11 @@ def why_unreadable(tensor: torch.Tensor) -> str:
     if not tensor.data_ptr() and tensor.numel():
         return "it has no memory now (released, or not allocated)"
     return ""
+
+
+def is_uninitialised(tensor: torch.Tensor) -> bool:
+    """Whether a lazy module has yet to give the tensor its shape and values."""
+    return isinstance(tensor, (UninitializedParameter, UninitializedBuffer))
 
 
 def is_shared(tensor: torch.Tensor) -> bool:
