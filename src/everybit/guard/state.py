@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,6 +41,7 @@ class _Question:
     marks: AnyMarks
     indices: list[int]
     answer: list[bool] | torch.Tensor
+    void: set[int] = field(default_factory=set)  # Marked anew since: no longer asked.
 
 
 class CarriedState:
@@ -193,6 +194,8 @@ class CarriedState:
             for (question, late), flags in zip(asked, answers, strict=True)
             for damage in self._judge(question, flags, told, late=late, heal=heal)
         ]
+        for question in self._deferred:
+            question.void.update(index for marks, index in told if marks == id(question.marks))
         if moved:
             wanted = self._enumerate()
             for key in moved:
@@ -271,7 +274,7 @@ class CarriedState:
         self.num_tested += len(flags)
         marks, damages = question.marks, []
         for index, flag in zip(question.indices, flags, strict=True):
-            if not flag or (id(marks), index) in told:
+            if not flag or index in question.void or (id(marks), index) in told:
                 continue
             told.add((id(marks), index))
             if heal and not late and marks.agrees(index, marks.memories[index].bytes_()):
