@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from everybit.drill.training import Recipe, train
 from everybit.guard import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from everybit.core.finding import Finding
@@ -98,7 +99,8 @@ def train_guarded(
     def before_step(step: int, *_: object) -> None:
         truths.extend((s, s.plant(model, optimizer)) for s in scenes if s.step == step)
 
-    with Guard(model, optimizer, run=folder, on_finding=on_finding, shadow=shadow) as guard:
+    guarded = Guard(model, optimizer, run=folder, on_finding=on_finding, shadow=shadow)
+    with _one_thread(), guarded as guard:
         losses = train(RECIPE, text, model, optimizer, before_step=before_step, progress=progress)
     weights = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     caught = [
@@ -106,6 +108,17 @@ def train_guarded(
         for scene, truth in truths
     ]
     return Trained(losses=losses, weights=weights, verdict=guard.verdict), caught
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one thread: the model is too small to share, and idle threads would spin."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _finding_of(truth: Truth, findings: Sequence[Finding]) -> Finding | None:
