@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import runpy
 import signal
 import sys
-import traceback
-import types
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from everybit.api.program import exit_code_of, find_program, flush, print_own_traceback
+from everybit.api.torch_import import TorchImport
 from everybit.core.config import Config
-from everybit.core.errors import PathError, StoppedError, UsageError
+from everybit.core.errors import EverybitError, PathError, StoppedError
+from everybit.core.verdict import Coverage, Skipped, Verdict
+from everybit.host import capture_environment
+from everybit.ledger import EndReason, RunWriter
+from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from everybit.core.verdict import Verdict
     from everybit.guard import Guard
 
 
@@ -30,15 +32,17 @@ class RunOutcome:
 
     Attributes:
         exit_code: The script's own exit code; 1 where the policy stopped it.
-        verdict: The verdict of the run, also in `verdict.json`; None where it could not be written.
+        verdict: The verdict of the run, also in `verdict.json` where that could be written.
         folder: The run folder.
         stopped: The line that says why the policy stopped it, else "".
+        interrupted: It ended by an unhandled KeyboardInterrupt.
     """
 
     exit_code: int
     verdict: Verdict
     folder: Path
     stopped: str = ""
+    interrupted: bool = False
 
 
 def run(
@@ -50,8 +54,9 @@ def run(
 ) -> RunOutcome:
     """Run a script or module as `python target args` would, with a Guard around it.
 
-    Its stdout, its exit code and the traceback of its own errors are left as they are. Models and
-    optimizers are found when the first optimizer is built.
+    Its stdout, its exit code and the traceback of its own errors are left as they are. The Guard
+    begins when the script imports torch; models and optimizers are found when the first optimizer
+    is built.
 
     Args:
         target: Path of a script, or with `module` the name of a module.
@@ -63,111 +68,160 @@ def run(
         PathError: The script cannot be read, or the run folder cannot be written.
         UsageError: There is no such module.
     """
-    execute = _module(target) if module else _script(Path(target))
-    from everybit.guard import Guard, default_folder
-
+    program = find_program(target, module=module)
     config = config or Config()
     if config.run is None:
-        config = config.updated(
-            {"run": default_folder(target.rpartition(".")[2] if module else target)}
-        )
-    guard = Guard(config=config)
-    stopped = ""
-    with _program(target, args, module=module):
+        config = config.updated({"run": default_folder(program.name)})
+    watch = _ScriptWatch(config)
+    watch.check_place()
+    code, stopped, interrupted = 0, "", False
+    with program.in_place(list(args)):
         try:
-            with guard, _signals(guard):
-                execute()
-            code = 0
+            with watch, _signals(watch):
+                program.execute()
         except SystemExit as end:
-            code = _exit_code(end)
+            code = exit_code_of(end)
         except StoppedError as error:
             code, stopped = 1, error.line()
         except KeyboardInterrupt:
-            _print_own_traceback()
-            code = 128 + signal.SIGINT
+            print_own_traceback()
+            code, interrupted = 128 + signal.SIGINT, True
         except Exception:
-            if guard.coverage is None:
-                raise
-            _print_own_traceback()
+            print_own_traceback()
             code = 1
-    return RunOutcome(exit_code=code, verdict=_verdict(guard), folder=guard.path, stopped=stopped)
+    if not watch.is_ours:
+        # A child that the script forked and let run on to here: it ends as the script would.
+        flush()
+        sys.exit(code)
+    return RunOutcome(
+        exit_code=code,
+        verdict=watch.verdict(),
+        folder=watch.path,
+        stopped=stopped,
+        interrupted=interrupted,
+    )
 
 
-def _verdict(guard: Guard) -> Verdict:
-    from everybit.api.report import write_verdict
+class _ScriptWatch:
+    """The Guard of a script, from its import of torch to its end; a context manager.
 
-    try:
-        return write_verdict(guard.path)
-    except (OSError, PathError):
-        # The disk that stopped the record has no room for a verdict either.
-        return guard.verdict
+    Args:
+        config: Settings; `run` is set.
+    """
 
+    def __init__(self, config: Config) -> None:
+        assert config.run is not None
+        # The script may change its folder; where the run is recorded stays.
+        self.path = Path(config.run)
+        self._config = config.updated({"run": str(self.path.absolute())})
+        self._torch = TorchImport(self._begin)
+        self._guard: Guard | None = None
+        self._failure = ""
+        self._pid = os.getpid()
 
-def _script(path: Path) -> Callable[[], None]:
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise PathError.from_os_error(error, path) from error
-    if path.suffix in {".sh", ".yaml", ".yml", ".toml", ".json", ".ipynb"}:
-        raise UsageError("not a Python script", where=str(path), todo="name the script itself")
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process is the script, and no child that it forked."""
+        return os.getpid() == self._pid
 
-    file = str(path.absolute())  # As `python` names it, in tracebacks too.
-
-    def execute() -> None:
-        main = types.ModuleType("__main__")
-        main.__dict__.update(__file__=file, __builtins__=__builtins__, __spec__=None)
-        sys.modules["__main__"] = main
-        # Compiled here, so that a syntax error is the script's own.
-        exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
-
-    return execute
-
-
-def _module(name: str) -> Callable[[], None]:
-    sys.path.insert(0, str(Path.cwd()))
-    try:
+    def check_place(self) -> None:
+        """Raise `PathError` where the run folder cannot be written: better now than later."""
         try:
-            spec = importlib.util.find_spec(name)
-        except (ImportError, ValueError, AttributeError):
-            spec = None
-    finally:
-        del sys.path[0]
-    if spec is None:
-        raise UsageError(
-            f"no module named {name!r}", todo="check the name, or run a file without -m"
-        )
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path) as file:
+                file.write(b"everybit")
+        except OSError as error:
+            raise PathError.from_os_error(error, self.path) from error
 
-    def execute() -> None:
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    def __enter__(self) -> Self:
+        self._torch.install()
+        return self
 
-    return execute
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._torch.remove()
+        if self._guard is not None:
+            self._guard.__exit__(kind, error, trace)
+        elif self.is_ours:
+            self._end_without_torch(error)
+
+    def close(self, reason: EndReason, code: int, detail: str) -> None:
+        """Record the end, from a signal's handler."""
+        if self._guard is not None:
+            self._guard.close(reason, code, detail)
+        elif self.is_ours:
+            self._write_end(reason, code, detail)
+
+    def verdict(self) -> Verdict:
+        """Return the verdict of the run, written into its folder where that is possible."""
+        from everybit.api.report import write_verdict
+
+        try:
+            return write_verdict(self.path)
+        except (OSError, EverybitError):
+            # The disk that stopped the record has no room for a verdict either.
+            if self._guard is not None:
+                return self._guard.verdict
+            return Verdict(command="run", target=(str(self.path),), coverage=self._uncovered())
+
+    def _begin(self) -> None:
+        """Enter the Guard; the job goes on where that fails."""
+        if not self.is_ours:
+            return
+        try:
+            from everybit.guard import Guard
+
+            guard = Guard(config=self._config)
+            guard.__enter__()
+            self._guard = guard
+        except Exception as error:
+            import logging
+
+            self._failure = f"{type(error).__name__}: {error}"
+            logging.getLogger("everybit").warning(
+                "everybit: the run is not watched, the job goes on; %s", self._failure
+            )
+
+    def _end_without_torch(self, error: BaseException | None) -> None:
+        if error is None:
+            self._write_end(EndReason.CLEAN)
+        elif isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            self._write_end(EndReason.EXIT if code else EndReason.CLEAN, code)
+        else:
+            self._write_end(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
+
+    def _write_end(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
+        try:
+            writer = RunWriter.open(
+                self._config.run or self.path,
+                rank=int(os.environ.get("RANK", "0")),
+                world_size=int(os.environ.get("WORLD_SIZE", "1")),
+                command=[sys.executable, *sys.argv],
+                environment=capture_environment(),
+                config=asdict(self._config),
+            )
+        except (EverybitError, OSError) as error:
+            self._failure = self._failure or str(error)
+            return
+        writer.coverage(self._uncovered(), {"steps": 0})
+        writer.end(reason, code, detail)
+        writer.close()
+
+    def _uncovered(self) -> Coverage:
+        if self._failure:
+            why = f"a fault of everybit's own ended them ({self._failure})"
+            return Coverage(skipped=(Skipped(what="checks", why=why),))
+        why = "the script did not import torch"
+        return Coverage(skipped=(Skipped(what="training steps", why=why),))
 
 
 @contextmanager
-def _program(target: str, args: Sequence[str], *, module: bool) -> Iterator[None]:
-    """Show the script the `sys` it would see under `python`."""
-    argv, path, main = sys.argv, list(sys.path), sys.modules["__main__"]
-    first = str(Path.cwd()) if module else str(Path(target).resolve().parent)
-    sys.argv = [target, *args]
-    sys.path.insert(0, first)
-    try:
-        yield
-    finally:
-        _flush()
-        sys.argv, sys.path[:] = argv, path
-        sys.modules["__main__"] = main
-
-
-@contextmanager
-def _signals(guard: Guard) -> Iterator[None]:
+def _signals(watch: _ScriptWatch) -> Iterator[None]:
     """Record the end when the job is told to terminate, then let the signal do its work."""
-    from everybit.ledger import EndReason
-
-    pid = os.getpid()
 
     def on_signal(number: int, _frame: Any) -> None:
-        if os.getpid() == pid:
-            guard.close(EndReason.SIGNAL, number, signal.Signals(number).name)
+        if watch.is_ours:
+            watch.close(EndReason.SIGNAL, number, signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -185,34 +239,3 @@ def _signals(guard: Guard) -> Iterator[None]:
         for number in hooked:
             if signal.getsignal(number) is on_signal:
                 signal.signal(number, signal.SIG_DFL)
-
-
-def _exit_code(end: SystemExit) -> int:
-    if end.code is None:
-        return 0
-    if isinstance(end.code, int):
-        return end.code & 0xFF
-    print(end.code, file=sys.stderr)
-    return 1
-
-
-def _print_own_traceback() -> None:
-    """Print the traceback as `python` would have: without the frames that run the script."""
-    kind, error, trace = sys.exc_info()
-    here = str(Path(__file__).parent.parent)
-    while trace is not None and (
-        trace.tb_frame.f_code.co_filename.startswith(here)
-        or trace.tb_frame.f_code.co_filename == "<frozen runpy>"
-    ):
-        trace = trace.tb_next
-    _flush()
-    if sys.excepthook is not sys.__excepthook__ and kind is not None and error is not None:
-        sys.excepthook(kind, error, trace)
-    else:
-        traceback.print_exception(kind, error, trace)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()

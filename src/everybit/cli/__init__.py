@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from everybit._version import __version__
 from everybit.cli.failure import exit_code_of
+from everybit.cli.streams import prepare_streams
 from everybit.cli.verbs import VerbGroup
 
 if TYPE_CHECKING:
@@ -41,12 +39,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Args:
         args: Arguments without the program's name; `sys.argv[1:]` where None.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: keep its number from other files
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-        stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams()
     try:
         code = everybit.main(
             args=None if args is None else list(args), prog_name="everybit", standalone_mode=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 from everybit.cli.failure import tell
 from everybit.cli.options import config_options
 from everybit.cli.output import wants_color
+from everybit.cli.streams import restore_streams
 
 if TYPE_CHECKING:
     from everybit.cli.output import Output
@@ -52,6 +54,7 @@ def command(
     """
     from everybit.api.run import run
 
+    restore_streams()
     outcome = run(target, args, module=module, config=config)
     if int(os.environ.get("RANK", "0")) == 0:
         if outcome.stopped:
@@ -59,6 +62,10 @@ def command(
         if not config.quiet or outcome.verdict.findings:
             _show(outcome.verdict, output)
         output.note(f"recorded in {outcome.folder}; `everybit report {outcome.folder}` shows it")
+    if outcome.interrupted:
+        # As `python` ends then: shells stop their loops only where the signal itself ended us.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     if config.exit_zero:
         return 0
     given = ctx.get_parameter_source("fail_on") is not ParameterSource.DEFAULT

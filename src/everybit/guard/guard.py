@@ -16,13 +16,13 @@ from everybit.detect.at_rest import judge_at_rest
 from everybit.guard.account import coverage_of
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.fence import Fence
-from everybit.guard.folder import default_folder
 from everybit.guard.journal import Journal
 from everybit.guard.policy import policy_for
 from everybit.guard.record import RecordCheck
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter
+from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
     import torch

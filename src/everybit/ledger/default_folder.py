@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -21,13 +22,15 @@ def default_folder(script: str = "") -> str:
 
 def _launch_time_s() -> float:
     """Return when the launcher started where there are several ranks, else now."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
         try:
             stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="ascii", errors="replace")
             ticks = int(stat.rpartition(")")[2].split()[19])
-            uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
-            # Whole seconds: the two clocks are read by each rank at another moment.
-            return round(time.time() - uptime_s) + ticks // os.sysconf("SC_CLK_TCK")
+            kernel = Path("/proc/stat").read_text(encoding="ascii", errors="replace")
+            booted = re.search(r"^btime (\d+)$", kernel, re.MULTILINE)
+            if booted is not None:
+                # Whole numbers of the kernel's, so that each rank comes to the same second.
+                return int(booted[1]) + ticks // os.sysconf("SC_CLK_TCK")
         except (OSError, ValueError, IndexError):
             pass
     return time.time()
