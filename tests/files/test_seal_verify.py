@@ -213,6 +213,32 @@ def test_a_rewritten_container_with_equal_tensors_is_a_note(tmp_path):
     assert only_finding(path).severity is Severity.NOTE
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda t: t.t().contiguous().t(),
+        lambda t: t.neg().resolve_neg()._neg_view(),
+        lambda t: torch.as_strided(t, t.shape, (t.shape[1], 1)).clone(),
+    ],
+    ids=["strides", "negative", "plain"],
+)
+def test_equal_values_stored_otherwise_are_no_damage(tmp_path, again):
+    torch.manual_seed(0)
+    values = torch.randn(300, 200)
+    path = makers.save({"a": values}, tmp_path / "m.pt")
+    everybit.seal(path)
+    makers.save({"a": again(values)}, path)
+    assert torch.equal(torch.load(path)["a"], values)
+    verdict = everybit.verify(path)
+    assert {(f.rule, f.severity) for f in verdict.findings} <= {("FIL101", Severity.NOTE)}
+    assert verdict.exit_code() == 0
+    other = values.clone()
+    other[7, 11] += 1
+    makers.save({"a": again(other)}, path)
+    rules = [finding.rule for finding in everybit.verify(path).findings]
+    assert rules == ["FIL102"]
+
+
 def test_a_rewritten_container_with_another_tensor_names_it(tmp_path):
     value = makers.weights()
     path = makers.save(value, tmp_path / "model.pt")

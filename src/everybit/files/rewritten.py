@@ -59,7 +59,20 @@ def is_consistent(
 
 
 def _layout(tensors: Sequence[FileTensor]) -> dict[str, object]:
-    return {t.name: (t.dtype, t.shape, t.byte_ranges) for t in tensors}
+    """Return all that says how stored bytes become values: equal bytes are then equal values."""
+    return {
+        t.name: (
+            t.dtype,
+            t.shape,
+            t.byte_ranges,
+            # The step along a dimension of one element moves nothing.
+            tuple(step for size, step in zip(t.shape, t.stride, strict=True) if size > 1),
+            t.big_endian and t.itemsize > 1,
+            t.conjugate,
+            t.negative,
+        )
+        for t in tensors
+    }
 
 
 def compare_rewritten(
