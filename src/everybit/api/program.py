@@ -157,15 +157,11 @@ def _new_main(loader: Any, file: str | None, spec: Any, cached: str | None) -> t
     return main
 
 
-def exit_code_of(end: SystemExit) -> int:
-    """Return the exit code that `python` would end with; prints what it would print."""
-    if end.code is None:
-        return 0
-    if isinstance(end.code, int):
-        return end.code & 0xFF
-    flush()
-    print(end.code, file=sys.stderr)
-    return 1
+def say_exit(end: SystemExit) -> None:
+    """Print what `python` would print at this exit."""
+    if end.code is not None and not isinstance(end.code, int):
+        flush()
+        print(end.code, file=sys.stderr)
 
 
 def print_own_traceback() -> None:

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from everybit.api.program import exit_code_of, find_program, flush, print_own_traceback
+from everybit.api.program import find_program, flush, print_own_traceback, say_exit
 from everybit.api.torch_import import TorchImport
 from everybit.core.config import Config
 from everybit.core.errors import EverybitError, PathError, StoppedError
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.host import capture_environment
-from everybit.ledger import EndReason, RunWriter
+from everybit.ledger import EndReason, RunWriter, exit_code
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
@@ -80,13 +80,14 @@ def run(
             with watch, _signals(watch):
                 program.execute()
         except SystemExit as end:
-            code = exit_code_of(end)
+            say_exit(end)
+            code = exit_code(end)
         except StoppedError as error:
             code, stopped = 1, error.line()
         except KeyboardInterrupt:
             print_own_traceback()
             code, interrupted = 128 + signal.SIGINT, True
-        except Exception:
+        except BaseException:
             print_own_traceback()
             code = 1
     if not watch.is_ours:
@@ -113,7 +114,8 @@ class _ScriptWatch:
         assert config.run is not None
         # The script may change its folder; where the run is recorded stays.
         self.path = Path(config.run)
-        self._config = config.updated({"run": str(self.path.absolute())})
+        self._absolute = self.path.absolute()
+        self._config = config.updated({"run": str(self._absolute)})
         self._torch = TorchImport(self._begin)
         self._guard: Guard | None = None
         self._failure = ""
@@ -156,7 +158,7 @@ class _ScriptWatch:
         from everybit.api.report import write_verdict
 
         try:
-            return write_verdict(self.path)
+            return write_verdict(self.path if self.path.is_dir() else self._absolute)
         except (OSError, EverybitError):
             # The disk that stopped the record has no room for a verdict either.
             if self._guard is not None:
@@ -185,7 +187,7 @@ class _ScriptWatch:
         if error is None:
             self._write_end(EndReason.CLEAN)
         elif isinstance(error, SystemExit):
-            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            code = exit_code(error)
             self._write_end(EndReason.EXIT if code else EndReason.CLEAN, code)
         else:
             self._write_end(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
@@ -193,7 +195,7 @@ class _ScriptWatch:
     def _write_end(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         try:
             writer = RunWriter.open(
-                self._config.run or self.path,
+                self._absolute,
                 rank=int(os.environ.get("RANK", "0")),
                 world_size=int(os.environ.get("WORLD_SIZE", "1")),
                 command=[sys.executable, *sys.argv],

@@ -44,7 +44,8 @@ def main(args: Sequence[str] | None = None) -> int:
         code = everybit.main(
             args=None if args is None else list(args), prog_name="everybit", standalone_mode=False
         )
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # A script that `run` ran may have closed it.
+            sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return exit_code_of(error)
     return code if isinstance(code, int) else 0

@@ -6,7 +6,7 @@ sides of it.
 """
 
 from everybit.ledger.damage import Damage
-from everybit.ledger.end import End, EndReason
+from everybit.ledger.end import End, EndReason, exit_code
 from everybit.ledger.process import Liveness
 from everybit.ledger.reader import LogReader
 from everybit.ledger.run import RunReader, open_run
@@ -21,5 +21,6 @@ __all__ = [
     "RecordingStopped",
     "RunReader",
     "RunWriter",
+    "exit_code",
     "open_run",
 ]

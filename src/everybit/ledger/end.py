@@ -48,3 +48,14 @@ class End:
             return cls(reason=reason, code=int(data["code"]), detail=str(data["detail"]))
         except (KeyError, ValueError, TypeError) as error:
             raise PayloadError(f"no end record ({error})") from error
+
+
+def exit_code(end: SystemExit) -> int:
+    """Return the exit code that a process ends with by this error, 0 to 255.
+
+    >>> exit_code(SystemExit(3)), exit_code(SystemExit()), exit_code(SystemExit("why"))
+    (3, 0, 1)
+    """
+    if end.code is None:
+        return 0
+    return end.code & 0xFF if isinstance(end.code, int) else 1
