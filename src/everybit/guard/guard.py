@@ -21,7 +21,7 @@ from everybit.guard.policy import policy_for
 from everybit.guard.record import RecordCheck
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
-from everybit.ledger import EndReason, RunWriter
+from everybit.ledger import EndReason, RunWriter, exit_code
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Guard:
         elif isinstance(error, StoppedError):
             self.close(EndReason.STOPPED, 1, error.what)
         elif isinstance(error, SystemExit):
-            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            code = exit_code(error)
             self.close(EndReason.EXIT if code else EndReason.CLEAN, code)
         else:
             self.close(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
