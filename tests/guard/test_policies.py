@@ -396,7 +396,7 @@ def test_a_sweep_keeps_none_of_its_models(tmp_path: Path) -> None:
     (finding,) = guard.findings
     assert finding.where.parameter == "3.weight"
     assert finding.where.module is None
-    assert guard._watch.state.num_tensors == 27
+    assert guard.stats["tensors"] == 27
 
 
 def test_an_optimizer_that_goes_leaves_the_model_under_test(tmp_path: Path) -> None:

@@ -96,9 +96,6 @@ class Journal:
             more = self.num_findings - len(self.findings)
             why = f"{more} more than are kept"
             coverage += Coverage(skipped=(Skipped(what="findings", why=why, promised=False),))
-        if self._writer.failed is not None:
-            why = f"recording stopped: {self._writer.failed.strerror or self._writer.failed}"
-            coverage += Coverage(skipped=(Skipped(what="run record", why=why),))
         seconds = time.perf_counter() - self._began
         numbers = {
             "steps": self.num_steps,
@@ -111,4 +108,9 @@ class Journal:
         self._writer.coverage(coverage, numbers)
         self._writer.end(reason, code, detail)
         self._writer.close()
+        # Asked last: the disk may have filled up with these very records.
+        failed = self._writer.failed
+        if failed is not None:
+            why = f"recording stopped: {failed.strerror or failed}"
+            coverage += Coverage(skipped=(Skipped(what="run record", why=why),))
         return coverage, numbers

@@ -47,6 +47,13 @@ class _Question:
 class CarriedState:
     """Marks of parameters, buffers and optimizer state, and the test against them.
 
+    Attributes:
+        num_tested: Comparisons of a tensor with its mark.
+        num_rebaselined: Marks renewed because of a legitimate write between steps.
+        num_tensors: Most tensors that were under marks at once.
+        num_bytes: And their bytes.
+        skipped: What is not tested, and why.
+
     Args:
         writers: Knows side doors through which tensors are legitimately written.
         shadow: Keep copies, so that any damage can be healed.
@@ -55,6 +62,8 @@ class CarriedState:
     def __init__(self, writers: Writers, *, shadow: bool) -> None:
         self.num_tested = 0
         self.num_rebaselined = 0
+        self.num_tensors = 0
+        self.num_bytes = 0
         self.skipped: dict[str, str] = {}
         self.members = Members(self._lose)
         self.lost = False
@@ -110,6 +119,9 @@ class CarriedState:
     def _take_up(self, groups: dict[str, list[AnyMarks]]) -> None:
         self._groups = groups
         self.lost = False
+        every = [marks for group in groups.values() for marks in group]
+        self.num_tensors = max(self.num_tensors, sum(len(marks) for marks in every))
+        self.num_bytes = max(self.num_bytes, sum(marks.num_bytes for marks in every))
         self._nested = [
             part for item, _ in self.members.optimizers for part in nested_holders(item)
         ]
@@ -221,16 +233,6 @@ class CarriedState:
                 for item in marks.tracked:
                     if item.role is Role.PARAMETER and id(item.tensor) in mine:
                         yield item.label, item.tensor
-
-    @property
-    def num_tensors(self) -> int:
-        """Tensors under marks."""
-        return sum(len(marks) for group in self._groups.values() for marks in group)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes under marks."""
-        return sum(marks.num_bytes for group in self._groups.values() for marks in group)
 
     def _candidates(self, marks: AnyMarks, roles: set[Role]) -> tuple[list[int], bool]:
         """Return the tensors that no known writer touched, and whether any has moved in memory."""
