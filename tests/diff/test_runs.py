@@ -460,3 +460,79 @@ def test_neither_run_is_held(monkeypatch) -> None:
     sides = [RankSide(rank=0, steps=stream(side), step_range=range(2000)) for side in ("A", "B")]
     assert diff_runs(run(sides[0]), run(sides[1])).stats["steps"] == 2000
     assert max(most.values()) <= 2
+
+
+STATE = ("w", "b", "AdamW::exp_avg::w")
+
+
+def resumed(after: int, steps: range, changes=None, *, state=None, **fields) -> RankSide:
+    """A rank that goes on after step `after` of `plain`, its own steps counted from 0 again."""
+    begun = table(Link.UPDATE, STATE, after, **(state or {}))
+    begun = replace(begun, link=Link.INIT)
+    records = [replace(record(k, (changes or {}).get(k)), step=k - steps.start) for k in steps]
+    return rank_side(records, starts=[(0, (begun,))], **{"reread": lambda: iter(records), **fields})
+
+
+def whole(num_steps: int = 6, **fields) -> RankSide:
+    records = [record(k) for k in range(num_steps)]
+    return rank_side(records, reread=lambda: iter(records), **fields)
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_resumed_run_is_counted_on_from_the_state_that_it_starts_from(attempt, swapped) -> None:
+    sides = [whole(), resumed(2, range(3, 6), attempt=attempt)]
+    one, other = sides[::-1] if swapped else sides
+    found = diff_runs(run(one), run(other, name="B"))
+    assert found.findings == ()
+    assert found.stats["steps"] == 3
+    assert found.stats["last_agreed_step"] == 5
+    assert not any(item.promised for item in found.coverage.skipped)
+    (note,) = [item.why for item in found.coverage.skipped if "starts from" in item.why]
+    assert "after step 2" in note
+    assert "0 to 2 are compared as 3 to 5" in note
+
+
+def test_a_resumed_run_that_parts_is_told_in_the_other_runs_steps() -> None:
+    side = resumed(2, range(3, 6), {4: {Link.BATCH: {"0": 7}}}, attempt=1)
+    found = diff_runs(run(whole()), run(side, name="B"))
+    assert found.first is not None
+    assert (found.first.where.step, found.first.kind) == (4, "data")
+    assert "after step 2" in found.findings[0].evidence["aligned"]
+
+
+def test_damage_in_a_resumed_run_is_set_in_order_by_the_other_runs_steps() -> None:
+    side = resumed(2, range(3, 6), {4: {Link.LOSS: {"0": 7}}}, attempt=1)
+    found = diff_runs(run(whole()), run(side, name="B", findings=(at_rest(step=1),)))
+    assert found.first is not None
+    assert (found.first.where.step, found.first.kind) == (4, "corruption")
+
+
+@pytest.mark.parametrize("fields", [{"attempt": 1}, {}])
+def test_a_state_that_the_other_record_does_not_hold_is_not_called_initial(fields) -> None:
+    side = resumed(2, range(3, 6), state={"w": 99}, **fields)
+    found = diff_runs(run(whole()), run(side, name="B"))
+    assert found.first is not None
+    assert found.first.kind == "unknown"
+    assert "run B goes on from a state" in found.first.why
+    assert "Seed" not in found.findings[0].remedy
+
+
+def test_a_second_attempt_from_the_start_is_compared_from_the_start() -> None:
+    found = diff_runs(run(whole()), run(whole(attempt=1), name="B"))
+    assert found.findings == ()
+    assert found.stats["steps"] == 6
+    assert found.coverage.skipped == ()
+
+
+def test_a_skipped_update_leaves_the_batch_to_tell_where_a_run_was_resumed() -> None:
+    frozen = dict.fromkeys(STATE, 5)
+    records = [record(k, {Link.UPDATE: frozen} if k in (2, 3) else None) for k in range(6)]
+    for first in (3, 4):
+        later = [replace(each, step=each.step - first) for each in records[first:]]
+        state = replace(table(Link.UPDATE, STATE, 2, **frozen), link=Link.INIT)
+        a = rank_side(records, reread=lambda: iter(records))
+        b = rank_side(later, starts=[(0, (state,))], reread=lambda later=later: iter(later))
+        found = diff_runs(run(a), run(b, name="B"))
+        assert found.findings == ()
+        assert found.stats["steps"] == 6 - first

@@ -103,6 +103,8 @@ def _rank_side(log: LogReader) -> RankSide:
         rank=log.rank,
         starts=log.inits(),
         steps=log.steps(),
+        reread=log.steps,
+        attempt=log.attempt,
         step_range=log.step_range,
         every=every if type(every) is int and every > 0 else 0,
         gaps=tuple(

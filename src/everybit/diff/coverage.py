@@ -24,7 +24,7 @@ def run_coverage(a: RunSide, b: RunSide, walks: Sequence[Walked]) -> Coverage:
     if not walks:
         skipped.append(Skipped(what="steps", why="the runs have no rank in common"))
     for walked in walks:
-        skipped += _of_rank(walked, a.ranks[walked.rank], b.ranks[walked.rank])
+        skipped += _of_rank(walked, *walked.sides)
     return Coverage(skipped=tuple(skipped))
 
 
@@ -32,6 +32,8 @@ def _of_rank(walked: Walked, a: RankSide, b: RankSide) -> list[Skipped]:
     what = f"steps of rank {walked.rank}"
     sides = {"A": a, "B": b}
     skipped = []
+    if walked.shift is not None:
+        skipped.append(Skipped(what=f"{what} as numbered", why=walked.shift.note, promised=False))
     if walked.parting is not None:
         skipped.append(
             Skipped(

@@ -107,9 +107,21 @@ def _judge_start(parting: Parting, last_agreed: int | None) -> Judgement:
             kind=DivergenceKind.MISSING,
             why="the initial values that both runs recorded agree; some exist in one run only",
         )
+    if parting.resumed:
+        return Judgement(kind=DivergenceKind.UNKNOWN, why=_other_state(parting.resumed))
     source = "loaded" if first.link is Link.LOAD else "initial"
     return Judgement(
         kind=DivergenceKind.INIT, why=f"the {source} values differ before the first step"
+    )
+
+
+def _other_state(resumed: str) -> str:
+    if len(resumed) > 1:
+        return "the runs go on from different states; neither record holds the other's after a step"
+    other = "B" if resumed == "A" else "A"
+    return (
+        f"run {resumed} goes on from a state (an earlier attempt, or optimizer state from the "
+        f"start) that the record of run {other} does not hold"
     )
 
 

@@ -21,6 +21,8 @@ class Parting:
         differences: Every link of that step that differs, the one to name first in front.
         missing_in: `A` or `B` where that side has no record of the step at all.
         losses: Of A and B in that step.
+        resumed: Of initial values: the sides that began with a state that earlier steps left (`A`,
+            `B`, `AB`).
         tainted: Whether A and B marked the step as computed with damaged bits.
     """
 
@@ -28,6 +30,7 @@ class Parting:
     step: int
     differences: tuple[LinkDifference, ...] = ()
     missing_in: str = ""
+    resumed: str = ""
     losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     tainted: tuple[bool, bool] = (False, False)
 

@@ -16,6 +16,7 @@ from everybit.diff.environment import num_compared
 from everybit.diff.explain import explain
 from everybit.diff.kind import judge_kind
 from everybit.diff.outcome import Outcome
+from everybit.diff.resume import shift_finding
 from everybit.diff.walk import walk
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from everybit.diff.environment import Difference
     from everybit.diff.kind import Judgement
     from everybit.diff.parting import Parting
+    from everybit.diff.resume import Shift
     from everybit.diff.side import RunSide
     from everybit.diff.walk import Walked
 
@@ -67,13 +69,17 @@ def diff_runs(a: RunSide, b: RunSide) -> Outcome:
     parting = parted[0].parting
     assert parting is not None
     last_agreed = parted[0].last_agreed
+    shift = parted[0].shift
+    if shift is not None:
+        a, b = (_counted_on(run, parting.rank, shift) for run in (a, b))
     judged = judge_kind(parting, a, b, last_agreed=last_agreed, explained=bool(differences))
     where = _place(parting, judged)
     finding = rule("DIF181").finding(
         _message(parting, judged),
         where=where,
-        evidence=_evidence(parting, judged, parted, last_agreed, differences),
-        remedy=_remedy(judged, differences),
+        evidence=_evidence(parting, judged, parted, last_agreed, differences)
+        | ({"aligned": shift.note} if shift is not None else {}),
+        remedy=_remedy(parting, judged, differences),
     )
     return Outcome(
         findings=(finding,),
@@ -82,6 +88,17 @@ def diff_runs(a: RunSide, b: RunSide) -> Outcome:
         coverage=coverage,
         stats=stats,
     )
+
+
+def _counted_on(run: RunSide, rank: int, shift: Shift) -> RunSide:
+    """Count the steps of a renumbered run's findings on too, so that they can be set in order."""
+    if run.name != shift.side:
+        return run
+    findings = tuple(
+        shift_finding(each, shift.offset) if each.where.rank in (None, rank) else each
+        for each in run.findings
+    )
+    return replace(run, findings=findings)
 
 
 def _order(walked: Walked) -> tuple[int, int, int]:
@@ -223,7 +240,7 @@ def _evidence(
     return evidence
 
 
-def _remedy(judged: Judgement, differences: Sequence[Difference]) -> str:
+def _remedy(parting: Parting, judged: Judgement, differences: Sequence[Difference]) -> str:
     if judged.finding is not None:
         return judged.finding.remedy
     advice = {
@@ -232,6 +249,8 @@ def _remedy(judged: Judgement, differences: Sequence[Difference]) -> str:
         DivergenceKind.RNG: "Set the same seeds, and look for code that draws in one run only.",
         DivergenceKind.CONFIG: "Give both runs the same optimizer.",
     }
+    if parting.resumed and judged.kind is DivergenceKind.UNKNOWN:
+        return "Start both from one checkpoint, or compare with the run that wrote this one's."
     if judged.kind in advice:
         return advice[judged.kind]
     if judged.kind is DivergenceKind.UNKNOWN and differences:

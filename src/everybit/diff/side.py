@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from everybit.core.finding import Finding
     from everybit.core.observation import StepRecord, TensorTable
@@ -35,6 +35,8 @@ class RankSide:
         rank: Its number.
         starts: `(step, tables)` digests outside a step, ascending: link `init`, then `load`.
         steps: Records, ascending by step. Read once.
+        reread: Yields the records once more, to look for the state that another run starts from.
+        attempt: How often the rank was started before.
         step_range: From the first step on record to the last.
         every: Cadence of the recorded steps; 0 where it is not known.
         gaps: Damaged stretches. Where there is any, single tables of other steps may be lost too.
@@ -45,6 +47,8 @@ class RankSide:
     rank: int
     starts: Iterable[tuple[int, tuple[TensorTable, ...]]] = ()
     steps: Iterable[StepRecord] = ()
+    reread: Callable[[], Iterable[StepRecord]] | None = None
+    attempt: int = 0
     step_range: range = range(0)
     every: int = 1
     gaps: tuple[Gap, ...] = ()

@@ -7,14 +7,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
-from everybit.core.observation import StepRecord, TensorTable
+from everybit.core.observation import StepRecord
 from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
 from everybit.diff.parting import Parting
+from everybit.diff.resume import Shift, align_resumed, is_resumed
+from everybit.diff.starts import overlay
 from everybit.diff.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from everybit.core.observation import TensorTable
     from everybit.diff.side import RankSide
 
     Event = tuple[int, int, tuple[TensorTable, ...] | StepRecord]
@@ -26,6 +29,7 @@ class Walked:
 
     Attributes:
         rank: The rank.
+        sides: What was compared, each with the step numbers that it was compared under.
         parting: The first parting, if any.
         num_steps: Steps compared.
         num_values: Digests and losses compared.
@@ -37,9 +41,11 @@ class Walked:
         notes: How names were paired, where they are not simply equal.
         starts_only: Sides that alone have digests outside a step.
         streams: Random streams that differ.
+        shift: How the steps of a side that starts from a state of the other were counted on.
     """
 
     rank: int
+    sides: tuple[RankSide, RankSide]
     parting: Parting | None = None
     num_steps: int = 0
     num_values: int = 0
@@ -51,6 +57,7 @@ class Walked:
     starts_only: set[str] = field(default_factory=set)
     notes: set[str] = field(default_factory=set)
     streams: Streams = field(default_factory=Streams)
+    shift: Shift | None = None
 
 
 def walk(a: RankSide, b: RankSide) -> Walked:
@@ -58,7 +65,8 @@ def walk(a: RankSide, b: RankSide) -> Walked:
 
     The walk ends at the first parting, or where one record ends.
     """
-    walked = Walked(rank=a.rank)
+    a, b, shift = align_resumed(a, b)
+    walked = Walked(rank=a.rank, sides=(a, b), shift=shift)
     sides = (a, b)
     streams = [_events(side, number, walked) for number, side in enumerate(sides)]
     heads = [next(stream, None) for stream in streams]
@@ -125,7 +133,11 @@ def _compare(
     assert not isinstance(a[2], StepRecord)
     assert not isinstance(b[2], StepRecord)
     found = _without_lost(_compare_starts(a[2], b[2], walked), sides, walked)
-    return Parting(rank=walked.rank, step=step, differences=tuple(found)) if found else None
+    if not found:
+        return None
+    names = [tuple(name for table in each for name in table.names) for each in (a[2], b[2])]
+    resumed = "".join("AB"[n] for n in (0, 1) if is_resumed(sides[n], names[n]))
+    return Parting(rank=walked.rank, step=step, differences=tuple(found), resumed=resumed)
 
 
 def _without_lost(
@@ -150,7 +162,7 @@ def _compare_starts(
     a: tuple[TensorTable, ...], b: tuple[TensorTable, ...], walked: Walked
 ) -> list[LinkDifference]:
     """Compare what each side holds once all loads are done; each difference under its link."""
-    held = [_overlay(side) for side in (a, b)]
+    held = [overlay(side) for side in (a, b)]
     found = compare_tables(Link.INIT, *[[table] for table, _ in held])
     walked.num_values += found.num_compared
     loaded = held[0][1] | held[1][1]
@@ -169,18 +181,6 @@ def _compare_starts(
         raw = [[table for table in side if table.link is Link.INIT] for side in (a, b)]
         walked.overwritten += len(compare_tables(Link.INIT, *raw).differing)
     return differences
-
-
-def _overlay(tables: tuple[TensorTable, ...]) -> tuple[TensorTable, set[str]]:
-    """Return the words after all loads, and the names that a load wrote."""
-    words: dict[str, int] = {}
-    loaded: set[str] = set()
-    for table in tables:
-        words |= table.as_dict()
-        if table.link is Link.LOAD:
-            loaded |= set(table.names)
-    table = TensorTable(link=Link.INIT, names=tuple(words), digests=tuple(words.values()))
-    return table, loaded
 
 
 def _alone(
