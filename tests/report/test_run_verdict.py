@@ -14,7 +14,7 @@ from tests.report.run_maker import RunMaker, flip
 from everybit.api.report import report, verdict_of_run, write_verdict
 from everybit.core.errors import PathError
 from everybit.core.finding import Severity
-from everybit.core.verdict import Status, Verdict
+from everybit.core.verdict import Checked, Coverage, Status, Verdict
 from everybit.ledger import EndReason, open_run
 
 
@@ -62,6 +62,28 @@ def test_findings_of_all_ranks_come_in_order_of_step(make_run: RunMaker):
     assert verdict.stats["seconds"] == 24.0
     assert verdict.stats["ranks"] == 2
     assert verdict.stats["steps"] == 20
+    assert "steps_by_attempt" not in verdict.stats
+
+
+def test_what_there_is_does_not_add_up_and_what_was_done_does(make_run: RunMaker, monkeypatch):
+    from tests.report import run_maker
+
+    monkeypatch.setattr(run_maker, "STATS", {"tensors": 16, "bytes": 640, "tests": 30})
+    coverage = Coverage(
+        checked=(
+            Checked(what="tensors under marks", count=16),
+            Checked(what="digests recorded", count=100),
+        )
+    )
+    for rank in (0, 1):
+        make_run.attempt(rank=rank, world_size=2, coverage=coverage)
+    make_run.attempt(range(5), rank=0, world_size=2, coverage=coverage)
+    verdict = judge(make_run)
+    counts = {item.what: item.count for item in verdict.coverage.checked}
+    assert counts == {"tensors under marks": 16, "digests recorded": 300}
+    assert (verdict.stats["tensors"], verdict.stats["bytes"]) == (16, 640)
+    assert verdict.stats["tests"] == 90
+    assert verdict.stats["steps_by_attempt"] == "0 to 19, then 0 to 4"
 
 
 def test_a_run_that_is_still_going_is_never_clean(make_run: RunMaker):

@@ -12,7 +12,7 @@ from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.verdict import Verdict
 from everybit.detect.run_ended import judge_damage, judge_end
 from everybit.ledger import open_run
-from everybit.report.account import account_of_logs, merge_stats
+from everybit.report.account import account_of_logs, merge_stats, tell_ranges
 from everybit.report.page import render_page
 from everybit.report.run_summary import iterate_logs, log_state, summarise_log
 from everybit.report.strict_json import verdict_json
@@ -144,7 +144,8 @@ def _step(finding: Finding) -> float:
 
 def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, Any]:
     stats = merge_stats(log.stats for log, _ in judged)
-    ranges = [log.step_range for log, _ in judged if log.num_steps]
+    held = [log for log, _ in judged if log.num_steps]
+    ranges = [log.step_range for log in held]
     states = dict.fromkeys(str(log_state(log)) for log, newest in judged if newest)
     own: dict[str, Any] = {
         "state": ", ".join(states) or "no log",
@@ -158,4 +159,8 @@ def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, An
     if ranges:
         own["first_step"] = min(steps.start for steps in ranges)
         own["last_step"] = max(steps.stop - 1 for steps in ranges)
+    if len({log.attempt for log in held}) > 1:
+        own["steps_by_attempt"] = tell_ranges(
+            (log.attempt, log.step_range.start, log.step_range.stop - 1) for log in held
+        )
     return {**stats, **own}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.ledger import Liveness
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from everybit.ledger import LogReader
 
+#: Entries and numbers that say how much there is, not how often it was done: ranks and attempts of
+#: one run hold the same tensors, so they do not add up.
+LEVELS: Final = frozenset({"tensors under marks", "tensors", "bytes"})
 #: More logs than this are counted in an entry, not named.
 _MAX_NAMED = 4
 
@@ -29,7 +32,9 @@ def account_of_logs(logs: Iterable[tuple[LogReader, bool]]) -> Coverage:
         seen = True
         own, told = log.coverage, _untold(log, newest=newest)
         for item in own.checked if own else ():
-            checked[item.what] = checked.get(item.what, 0) + item.count
+            before = checked.get(item.what, 0)
+            level = item.what in LEVELS
+            checked[item.what] = max(before, item.count) if level else before + item.count
         for missed in (*(own.skipped if own else ()), *told):
             key = (missed.what, missed.why, missed.promised)
             skipped.setdefault(key, []).append(name_log(log))
@@ -52,6 +57,8 @@ def name_log(log: LogReader) -> str:
 def merge_stats(all_stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up the numbers of several logs: counts and times are sums, other numbers the highest.
 
+    So are levels (`tensors`, `bytes` under marks), which ranks and attempts share.
+
     >>> merge_stats([{"seconds": 1.0, "guard_share": 0.01}, {"seconds": 2.5, "guard_share": 0.02}])
     {'seconds': 3.5, 'guard_share': 0.02}
     """
@@ -63,11 +70,29 @@ def merge_stats(all_stats: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 merged[key] = bool(before) or value
             elif not isinstance(value, int | float) or not isinstance(before, int | float):
                 merged.setdefault(key, value)
+            elif key in LEVELS:
+                merged[key] = max(before, value)
             elif isinstance(value, int) or key.endswith(("seconds", "bytes", "_s")):
                 merged[key] = before + value
             else:
                 merged[key] = max(before, value)
     return merged
+
+
+def tell_ranges(ranges: Iterable[tuple[int, int, int]]) -> str:
+    """Return the steps of each attempt in words: attempts number theirs anew, or go on.
+
+    Args:
+        ranges: Attempt, first and last step on record, of each log that has any.
+
+    >>> tell_ranges([(0, 0, 9), (1, 0, 4)]), tell_ranges([(0, 0, 9), (0, 0, 8)])
+    ('0 to 9, then 0 to 4', '0 to 9')
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    for attempt, first, last in ranges:
+        low, high = spans.get(attempt, (first, last))
+        spans[attempt] = (min(low, first), max(high, last))
+    return ", then ".join(f"{low:,} to {high:,}" for _, (low, high) in sorted(spans.items()))
 
 
 def _untold(log: LogReader, *, newest: bool) -> list[Skipped]:

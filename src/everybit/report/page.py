@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from everybit.core.verdict import Status
+from everybit.report.account import tell_ranges
 from everybit.report.chain import explain_break, stand
 from everybit.report.chain_svg import draw_chain
 from everybit.report.findings_html import NUM_SHOWN, draw_findings, prose
@@ -123,15 +124,18 @@ _STATUS_CSS = {Status.CLEAN: "good", Status.INCONCLUSIVE: "warning", Status.FIND
 
 
 def _facts(logs: Sequence[LogSummary]) -> Markup:
-    steps = [log.last_step for log in logs if log.last_step is not None]
-    firsts = [log.first_step for log in logs if log.first_step is not None]
+    steps = tell_ranges(
+        (log.attempt, log.first_step, log.last_step)
+        for log in logs
+        if log.first_step is not None and log.last_step is not None
+    )
     seconds = sum(log.seconds for log in logs)
     guard = sum(log.guard_seconds for log in logs)
     skipped, tainted = sum(log.skipped for log in logs), sum(log.tainted for log in logs)
     newest = {log.rank: log for log in logs}
     states = list(dict.fromkeys(str(log.state) for log in newest.values()))
     facts = [
-        ("steps", f"{min(firsts):,} to {max(steps):,}" if steps else "none on record"),
+        ("steps", steps or "none on record"),
         ("state", ", ".join(states) or "no log"),
         ("ranks", f"{len(newest):,}" if newest else "none"),
         ("step time", format_seconds(seconds) if seconds else "not on record"),
