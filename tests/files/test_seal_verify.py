@@ -155,6 +155,48 @@ def place_of_sealed(path, name):
     return tensors[name].start
 
 
+@pytest.mark.parametrize("size", [3000, 90_000])
+def test_a_shorter_file_that_is_whole_was_not_cut(tmp_path, size):
+    torch.manual_seed(0)
+    values = torch.randn(size)
+    path = makers.save({"a": values, "more": "x" * 3000}, tmp_path / "m.pt")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"hidden": 8, "names": "y" * 100}))
+    everybit.seal(tmp_path)
+    makers.save({"a": values}, path)  # equal tensors in a shorter container
+    config.write_text(json.dumps({"hidden": 8}))
+    found = {f.where.path: f for f in everybit.verify(tmp_path).findings}
+    assert (found["m.pt"].rule, found["m.pt"].severity) == ("FIL101", Severity.NOTE)
+    assert found["config.json"].rule == "FIL101"
+    assert "another file" in found["config.json"].message
+    rules = {f.where.path: f.rule for f in everybit.verify(tmp_path, level="structure").findings}
+    assert rules["m.pt"] == "FIL101"
+    makers.save({"a": values}, path, _use_new_zipfile_serialization=False)  # another format
+    found = {f.where.path: f for f in everybit.verify(tmp_path).findings}
+    assert found["m.pt"].rule == "FIL101"
+    assert "torch-legacy, sealed as torch-zip" in found["m.pt"].message
+
+
+@pytest.mark.parametrize("size", [3000, 90_000])
+def test_every_cut_of_an_archive_is_a_cut(tmp_path, size):
+    torch.manual_seed(0)
+    path = makers.save({"a": torch.randn(size), "b": torch.randn(9)}, tmp_path / "m.pt")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"hidden": 8, "names": "y" * 100}))
+    everybit.seal(tmp_path)
+    clean, text = path.read_bytes(), config.read_bytes()
+    for keep in (0, 5, 30, 200, 1000, len(clean) // 2, len(clean) - 22, len(clean) - 1):
+        path.write_bytes(clean[:keep])
+        config.write_bytes(text[: min(keep, len(text) - 1)])
+        found = {f.where.path: f.rule for f in everybit.verify(tmp_path).findings}
+        assert found == {"m.pt": "FIL104", "config.json": "FIL104"}, keep
+        found = {
+            f.where.path: f.rule for f in everybit.verify(tmp_path, level="structure").findings
+        }
+        assert found["config.json"] == "FIL104"
+        assert found["m.pt"] in ("FIL104", "FIL107", "FIL118"), keep
+
+
 def test_appended_bytes_are_found(sealed):
     size = sealed.stat().st_size
     with sealed.open("ab") as file:
@@ -422,6 +464,36 @@ def test_folders_links_and_temporary_files(tmp_path):
     (folder / "gone.pt").symlink_to(store / "nothing")
     with pytest.raises(PathError, match="leads nowhere"):
         everybit.seal(folder)
+
+
+@pytest.mark.parametrize("target", ["b.pt", "nothing", "../run/b.pt"])
+def test_a_link_in_a_circle_does_not_hide_the_other_files(tmp_path, target):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("a.pt", "b.pt"):
+        makers.save({"w": torch.randn(3000)}, folder / name)
+    everybit.seal(folder)
+    (folder / "b.pt").unlink()
+    (folder / "b.pt").symlink_to(target)
+    makers.flip(folder / "a.pt", place_of(folder / "a.pt", "w")[0])
+    found = {finding.rule: finding.where.path for finding in everybit.verify(folder).findings}
+    assert found == {"FIL102": "a.pt", "FIL103": "b.pt"}
+    assert only_finding(folder / "b.pt").rule == "FIL103"
+    before = (folder / MANIFEST_NAME).read_bytes()
+    with pytest.raises(PathError, match=r"b\.pt: is a link that leads nowhere or in a circle"):
+        everybit.seal(folder)
+    assert (folder / MANIFEST_NAME).read_bytes() == before
+
+
+def test_a_manifest_that_is_a_link_to_nowhere_is_not_clean(tmp_path):
+    makers.save({"w": torch.randn(30)}, tmp_path / "a.pt")
+    assert everybit.verify(tmp_path).ok
+    (tmp_path / MANIFEST_NAME).symlink_to(MANIFEST_NAME)
+    verdict = everybit.verify(tmp_path)
+    assert verdict.status is Status.INCONCLUSIVE
+    assert any(MANIFEST_NAME in item.what for item in verdict.coverage.skipped)
+    with pytest.raises(PathError, match="in a circle"):
+        everybit.seal(tmp_path)
 
 
 def test_pipes_devices_and_odd_requests(tmp_path):

@@ -115,7 +115,12 @@ def _gather(
             if path.name == MANIFEST_NAME:
                 raise PathError("is a manifest", where=str(path), todo="name what it describes")
             folder, files = path.parent, {path.name: path}
-        check_writable(folder / MANIFEST_NAME)
+        manifest = folder / MANIFEST_NAME
+        if manifest.is_symlink() and not manifest.exists():
+            raise PathError(
+                "is a link that leads nowhere or in a circle", where=str(manifest), todo="remove it"
+            )
+        check_writable(manifest)
         if folder not in manifests:
             manifests[folder] = _Entries(kept=_kept(folder))
         for name, place in files.items():

@@ -29,7 +29,7 @@ def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
 
     Args:
         folder: The folder.
-        dangling: List links that lead nowhere too.
+        dangling: List links that lead nowhere, or in a circle, too.
 
     Raises:
         PathError: A folder cannot be read; or a link leads nowhere, unless `dangling`.
@@ -38,7 +38,9 @@ def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
     for path in _walk(folder, folder.resolve(), ()):
         if not dangling and not path.exists():
             raise PathError(
-                "is a link that leads nowhere", where=str(path), todo="fetch what it names"
+                "is a link that leads nowhere or in a circle",
+                where=str(path),
+                todo="fetch what it names, or remove it",
             )
         name = path.name
         if name == MANIFEST_NAME or (name.startswith(".") and name.endswith(_TEMPORARY)):
@@ -66,16 +68,26 @@ def _walk(folder: Path, top: Path, above: tuple[Path, ...]) -> Iterator[Path]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         for entry in entries:
             path = folder / entry.name
-            if entry.is_dir():
+            if _leads_to_folder(entry):
                 target = path.resolve()
                 inside = target == top or top in target.parents
                 if entry.name in _NOT_OURS or not inside or target in (*above, real):
                     continue
                 yield from _walk(path, top, (*above, real))
-            elif entry.is_file() or (entry.is_symlink() and not path.exists()):
+            elif path.is_file() or (entry.is_symlink() and not path.exists()):
                 yield path
     except OSError as error:
         raise PathError.from_os_error(error, error.filename or folder) from error
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link in a circle, or to a place that cannot be looked at: no folder to walk into.
+        if entry.is_symlink():
+            return False
+        raise
 
 
 def holds_model(path: Path) -> bool:

@@ -65,7 +65,8 @@ def check_file(path: Path, entry: SealedFile | None, name: str, how: Thoroughnes
         # The bytes can be held against the seal; that this was not asked for is no gap.
         outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]
         if source.size != entry.size_bytes and not outcome.findings:
-            outcome.findings.append(_other_size(source.size, entry, name))
+            whole = bool(outcome.checked)
+            outcome.findings.append(_other_size(source.size, entry, name, whole=whole))
         outcome.count("file sizes against their seal")
         return outcome
 
@@ -100,9 +101,10 @@ def not_listed(path: Path, name: str) -> Finding:
     )
 
 
-def _other_size(size: int, entry: SealedFile, name: str) -> Finding:
+def _other_size(size: int, entry: SealedFile, name: str, *, whole: bool) -> Finding:
+    """Tell of a size; a file that is whole by its own format was not cut."""
     low, high = sorted((size, entry.size_bytes))
-    return rule("FIL104" if size < entry.size_bytes else "FIL101").finding(
+    return rule("FIL104" if size < entry.size_bytes and not whole else "FIL101").finding(
         f"{name} has {size} bytes, sealed with {entry.size_bytes}",
         where=Location(path=name, byte_range=(low, high)),
         evidence={

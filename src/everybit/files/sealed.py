@@ -13,6 +13,7 @@ from everybit.files.localize import Differences, find_differences
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress, read_leaves
 from everybit.files.reading import describe_not_a_model, read_structure
+from everybit.files.replaced import is_another_file
 from everybit.files.rewritten import compare_rewritten, is_consistent, lies_elsewhere
 from everybit.files.tensor import FileFormat
 from everybit.files.tensor_damage import MAX_RANGES, damaged_tensors
@@ -74,6 +75,10 @@ def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -
     differences = find_differences(source, sealed, leaves)
     if lies_elsewhere(source, sealed, structure, differences):
         return compare_rewritten(source, sealed, structure, name)
+    if source.size < sealed.size_bytes and is_another_file(
+        source, sealed, structure, differences, name
+    ):
+        return [_another(source, sealed, structure, name, leaves)]
     findings: list[Finding] = []
     if source.size < sealed.size_bytes:
         findings.append(_truncated(source, sealed, name))
@@ -102,6 +107,26 @@ def _replaced(source: ByteSource, sealed: SealedFile, structure: Structure, name
             "first_bytes": source.read(0, 64).decode("ascii", "backslashreplace"),
         },
         remedy=f"{todo[:1].upper()}{todo[1:]}.",
+    )
+
+
+def _another(
+    source: ByteSource, sealed: SealedFile, structure: Structure, name: str, leaves: bytes
+) -> Finding:
+    size = source.size
+    kinds = f" ({structure.format}, sealed as {sealed.format})"
+    return rule("FIL101").finding(
+        f"{name} is another file than was sealed: {size} bytes instead of {sealed.size_bytes}"
+        + (kinds if structure.format is not sealed.format else ""),
+        where=Location(path=name, byte_range=(0, size) if size else None),
+        evidence={
+            "expected": str(sealed.tree),
+            "found": str(fold_leaves("bytes", (size,), size, leaves)),
+            "size_bytes": size,
+            "expected_bytes": sealed.size_bytes,
+            "format": str(structure.format),
+            "expected_format": str(sealed.format),
+        },
     )
 
 

@@ -88,10 +88,14 @@ def verify_file(path: Path, how: Thoroughness) -> Outcome:
 
 
 def _load(folder: Path, prefix: str, outcome: Outcome) -> Manifest | None:
+    name = prefix + MANIFEST_NAME
     try:
-        return load_manifest(folder)
+        manifest = load_manifest(folder)
+        if manifest is None and (folder / MANIFEST_NAME).is_symlink():
+            why = "the manifest is a link that leads nowhere or in a circle"
+            outcome.skipped.append(Skipped(what=f"{name}: comparison with the seals", why=why))
+        return manifest
     except MalformedError as error:
-        name = prefix + MANIFEST_NAME
         outcome.findings.append(error.damage.finding(name))
         why = "the manifest does not hold"
         outcome.skipped.append(Skipped(what=f"{name}: comparison with the seals", why=why))
