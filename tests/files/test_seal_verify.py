@@ -580,8 +580,8 @@ def test_manifest_of_a_folder_does_not_list_itself_or_others(tmp_path):
 
 
 def test_shards_that_an_index_lists_must_be_there(tmp_path):
-    for name in ("model-1.safetensors", "model-2.safetensors"):
-        save_file({name: torch.ones(3)}, tmp_path / name)
+    for name, tensor in (("model-1.safetensors", "a"), ("model-2.safetensors", "b")):
+        save_file({tensor: torch.ones(3)}, tmp_path / name)
     index = tmp_path / "model.safetensors.index.json"
     listed = {"a": "model-1.safetensors", "b": "model-2.safetensors", "c": "../x", "d": "/y"}
     index.write_text(json.dumps({"weight_map": listed}))
@@ -592,6 +592,37 @@ def test_shards_that_an_index_lists_must_be_there(tmp_path):
     assert finding.evidence["listed_by"] == index.name
     index.write_text("[" * 100_000)
     assert not everybit.verify(tmp_path, level="structure").ok
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "torch"])
+def test_shards_that_do_not_hold_what_the_index_says(tmp_path, kind):
+    ending, save = {
+        "safetensors": ("safetensors", save_file),
+        "torch": ("bin", makers.save),
+    }[kind]
+    shards = [tmp_path / f"model-{number}.{ending}" for number in (1, 2)]
+    save({"a": torch.ones(3), "c.weight": torch.ones(2)}, shards[0])
+    save({"b": torch.zeros(3)}, shards[1])
+    listed = {"a": shards[0].name, "c.weight": shards[0].name, "b": shards[1].name}
+    index = tmp_path / f"model.{ending}.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 32}, "weight_map": listed}))
+    assert everybit.verify(tmp_path, level="structure").ok
+    everybit.seal(tmp_path)
+    assert everybit.verify(tmp_path).ok
+    (tmp_path / MANIFEST_NAME).unlink()
+    save({"a": torch.ones(3)}, shards[0])  # one tensor less
+    for level in ("structure", "full"):
+        (finding,) = everybit.verify(tmp_path, level=level).findings
+        assert (finding.rule, finding.where.path) == ("FIL114", shards[0].name)
+        assert finding.where.tensor == "c.weight"
+    everybit.seal(tmp_path)  # a seal makes nothing right
+    assert only_finding(tmp_path).rule == "FIL114"
+    (tmp_path / MANIFEST_NAME).unlink()
+    shards[0].rename(tmp_path / "z")
+    shards[1].rename(shards[0])
+    (tmp_path / "z").rename(shards[1])
+    found = everybit.verify(tmp_path, level="structure").findings
+    assert {(f.rule, f.where.path) for f in found} == {("FIL114", each.name) for each in shards}
 
 
 def test_a_folder_of_sealed_folders_is_held_against_each_manifest(tmp_path):

@@ -1,4 +1,4 @@
-"""The index of a sharded model: which files it needs beside it."""
+"""The index of a sharded model: which files it needs beside it, and what they hold."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from everybit.core.finding import Location
+from everybit.core.rule import rule
+from everybit.files.reading import read_structure
 from everybit.files.source import ByteSource
+from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from everybit.core.finding import Finding
+
 INDEX_SUFFIXES: Final = (".safetensors.index.json", ".bin.index.json", ".pt.index.json")
+_MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -20,8 +27,8 @@ def is_index(name: str) -> bool:
     return name.endswith(INDEX_SUFFIXES)
 
 
-def shards_of(path: Path) -> list[str] | None:
-    """Return the shards that an index lists, sorted; None where it is no readable index.
+def shards_of(path: Path) -> dict[str, list[str]] | None:
+    """Return the tensors that an index expects in each shard; None where it is no readable index.
 
     Names that lead out of the folder are left out.
 
@@ -32,12 +39,49 @@ def shards_of(path: Path) -> list[str] | None:
         if source.size > _MAX_BYTES:
             return None
         data = source.read(0, source.size)
+    shards: dict[str, list[str]] = {}
     try:
-        weights = json.loads(data)["weight_map"]
-        shards = {str(shard) for shard in weights.values()}
+        for tensor, shard in json.loads(data)["weight_map"].items():
+            if _stays_inside(str(shard)):
+                shards.setdefault(str(shard), []).append(tensor)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return sorted(shard for shard in shards if _stays_inside(shard))
+    return dict(sorted(shards.items()))
+
+
+def check_shard(path: Path, place: str, index: str, expected: list[str]) -> Finding | None:
+    """Return the finding for tensors that an index maps to a shard and that it does not hold.
+
+    A shard that cannot be read to its end says nothing here: its own checks tell why.
+
+    Args:
+        path: The shard.
+        place: Its path relative to the target.
+        index: The index's path relative to the target.
+        expected: Names of the tensors that the index maps to it.
+
+    Raises:
+        PathError: It cannot be opened.
+    """
+    with ByteSource(path) as source:
+        structure = read_structure(source)
+    if structure.format not in _MODELS or structure.damages or structure.given_up:
+        return None
+    held = {tensor.name for tensor in structure.tensors}
+    absent = sorted(set(expected) - held)
+    if not absent:
+        return None
+    more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+    return rule("FIL114").finding(
+        f"{place} does not hold {absent[0]}{more}, which {index} places there",
+        where=Location(path=place, tensor=absent[0]),
+        evidence={
+            "listed_by": index,
+            "num_expected": len(set(expected)),
+            "num_missing": len(absent),
+            "missing": absent[:16],
+        },
+    )
 
 
 def _stays_inside(name: str) -> bool:

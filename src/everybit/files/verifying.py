@@ -11,7 +11,7 @@ from everybit.files.folder import holds_model, list_files, list_manifests
 from everybit.files.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
 from everybit.files.outcome import Outcome
 from everybit.files.placed import Thoroughness, check_file, missing, not_listed
-from everybit.files.shard_index import is_index, shards_of
+from everybit.files.shard_index import check_shard, is_index, shards_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +129,7 @@ def _is_model(path: Path, name: str, outcome: Outcome) -> bool:
 
 
 def _check_shards(path: Path, name: str, sealed: dict[str, SealedFile], outcome: Outcome) -> None:
-    """Look for the shards that an index lists; those of a manifest are told already."""
+    """Look for the shards that an index lists; those of a manifest that are gone are told already."""
     try:
         shards = shards_of(path)
     except PathError:
@@ -139,8 +139,21 @@ def _check_shards(path: Path, name: str, sealed: dict[str, SealedFile], outcome:
         outcome.skipped.append(Skipped(what=f"{name}: shards", why=why))
         return
     above = name.rpartition("/")[0]
-    for shard in shards:
+    told = {finding.where.path for finding in outcome.findings}
+    for shard, tensors in shards.items():
         place = f"{above}/{shard}" if above else shard
-        if place not in sealed and not (path.parent / shard).exists():
-            outcome.findings.append(missing(place, listed_by=name))
+        if not (path.parent / shard).exists():
+            if place not in sealed:
+                outcome.findings.append(missing(place, listed_by=name))
+            continue
+        if place in told:
+            continue  # its own damage explains what it lacks
+        try:
+            mismatch = check_shard(path.parent / shard, place, name, tensors)
+        except PathError as error:
+            why = f"it cannot be read: {error.what}"
+            outcome.skipped.append(Skipped(what=f"{name}: tensors of {place}", why=why))
+            continue
+        if mismatch is not None:
+            outcome.findings.append(mismatch)
     outcome.count("shards listed by an index", len(shards))
