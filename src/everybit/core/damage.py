@@ -49,6 +49,7 @@ class Damage:
         located_by: What told the place.
         confirmed: An independent fingerprint agrees with the bytes as they were.
         healed: The right bytes are back.
+        doubt: A writer that nothing counts may have done it, in words; "" where none can.
     """
 
     role: Role
@@ -67,6 +68,7 @@ class Damage:
     located_by: LocatedBy
     confirmed: bool
     healed: bool = False
+    doubt: str = ""
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.change import evidence_of
 from everybit.core.damage import Damage, LocatedBy, Role
-from everybit.core.finding import Certainty, Finding, Location
+from everybit.core.finding import Certainty, Finding, Location, Severity
 from everybit.core.link import Link
 from everybit.core.rule import rule
 
@@ -57,12 +57,15 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
         where=where,
         evidence=evidence,
         remedy=_remedy(damage, tainted=tainted),
-        certainty=Certainty.PROOF,
+        severity=Severity.WARNING if damage.doubt else None,
+        certainty=Certainty.STRONG if damage.doubt else Certainty.PROOF,
     )
 
 
 def _message(damage: Damage, *, step: int, tainted: bool) -> str:
     parts = [f"{damage.name} changed at rest before step {step}: {_extent(damage)}"]
+    if damage.doubt:
+        parts.append(damage.doubt)
     if damage.healed:
         parts.append("the right bits are back")
     if tainted:
@@ -102,6 +105,11 @@ def _short(value: complex) -> str:
 
 
 def _remedy(damage: Damage, *, tainted: bool) -> str:
+    if damage.doubt:
+        return (
+            "If your own code writes there past torch, tell the Guard with `guard.rebaseline()`; "
+            "if not, go back to a checkpoint from before this step and test the machine's memory."
+        )
     if damage.healed and not tainted:
         return "Nothing is lost; if it happens again on this machine, test its memory."
     if damage.healed:

@@ -38,15 +38,23 @@ class AtRestCheck:
 
     def __call__(self, boundary: Boundary, moment: Moment) -> list[tuple[Damage, bool]]:
         """Return damage found at this boundary, and whether it may have been used already."""
+        if not moment.alone:
+            self._note_company()
         if boundary is Boundary.FORWARD_START:
-            return self._test_forward(moment)
+            return self._test_forward(moment) if moment.alone else []
         if boundary is Boundary.FORWARD_END:
             self.state.mark_buffers()
-        elif boundary is Boundary.STEP_START and moment.optimizer is not None:
+        elif boundary is Boundary.STEP_START and moment.optimizer is not None and moment.alone:
             return self._test_update(moment.optimizer, used=moment.used)
         elif boundary is Boundary.STEP_END and moment.optimizer is not None:
             self.state.mark_updated(moment.optimizer)
         return []
+
+    def _note_company(self) -> None:
+        """Test nothing while another thread may write: that would be no proof."""
+        self.state.buffers_in_doubt = True
+        why = "another thread was inside the model or an update"
+        self.state.skipped["tensors, at some steps,"] = why
 
     def test_everything(self) -> list[tuple[Damage, bool]]:
         """Test all carried state, before it is saved or the run ends."""

@@ -6,7 +6,6 @@ The calls of root modules are surrounded, every optimizer has the global step ho
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +20,12 @@ from everybit.core.boundary import Boundary
 from everybit.guard.moment import Moment
 from everybit.guard.patches import Patches
 from everybit.guard.root_call import RootCall
+from everybit.guard.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Emit = Callable[[Boundary, Moment], None]
-
-#: The code that runs every optimizer's `step` between its hooks.
-_STEP_CODE: Any = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
 
 
 class Boundaries:
@@ -51,12 +48,10 @@ class Boundaries:
         self.num_calls = 0
         self._emit = emit
         self._wants = wants
-        self._abandon = abandon
-        self._depth = 0
+        self.lock = threading.RLock()
+        self._threads = Threads(abandon)
         self._used = False
-        self._backward_depth = 0
-        self._running: list[torch.optim.Optimizer] = []
-        self._thread = 0
+        self._nested = threading.local()
         self._roots: dict[int, RootCall] = {}
         self._patches = Patches()
         self._hooks: list[Any] = []
@@ -65,8 +60,8 @@ class Boundaries:
 
     @property
     def inside(self) -> bool:
-        """Whether a root call or an update is running."""
-        return self._depth > 0 or bool(self._still_running())
+        """Whether a root call or an update is running in any thread."""
+        return self._threads.inside
 
     def install(self) -> None:
         """Hook optimizers, `backward` and GradScaler."""
@@ -109,42 +104,49 @@ class Boundaries:
             call.install()
 
     def _enter(self, args: Any, kwargs: Any) -> None:
-        self._depth += 1
-        if self._depth > 1:
-            return
-        try:
-            moment = Moment(
-                step=self.step,
-                call=self.calls,
-                args=args,
-                kwargs=kwargs,
-                used=self._used,
-                updating=tuple(self._still_running()),
-            )
-            self._emit(Boundary.FORWARD_START, moment)
-        except BaseException:
-            self._depth -= 1
-            raise
-        self._used |= torch.is_grad_enabled()
+        with self.lock:
+            if not self._threads.enter():
+                return
+            try:
+                moment = Moment(
+                    step=self.step,
+                    call=self.calls,
+                    args=args,
+                    kwargs=kwargs,
+                    used=self._used,
+                    updating=self._threads.updating(),
+                    alone=self._threads.alone,
+                    differentiable=torch.is_grad_enabled(),
+                )
+                self._emit(Boundary.FORWARD_START, moment)
+            except BaseException:
+                self._threads.leave()
+                raise
+            self.calls += torch.is_grad_enabled()
+            self._used |= torch.is_grad_enabled()
 
     def _leave(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            moment = Moment(step=self.step, call=self.calls, updating=tuple(self._running))
-            self.calls += 1
+        with self.lock:
+            if not self._threads.leave():
+                return
             self.num_calls += 1
+            moment = Moment(
+                step=self.step, updating=self._threads.updating(), alone=self._threads.alone
+            )
             self._emit(Boundary.FORWARD_END, moment)
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        self._backward_depth += 1
+        depth = getattr(self._nested, "depth", 0)
+        self._nested.depth = depth + 1
         try:
             result = original(tensors, *args, **kwargs)
         finally:
-            self._backward_depth -= 1
-        if self._backward_depth == 0:
+            self._nested.depth = depth
+        if depth == 0:
             roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
             losses = tuple(self._unscaled(t) for t in roots if isinstance(t, torch.Tensor))
-            self._emit(Boundary.BACKWARD_END, Moment(step=self.step, losses=losses))
+            with self.lock:
+                self._emit(Boundary.BACKWARD_END, Moment(step=self.step, losses=losses))
         return result
 
     def _unscaled(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -169,22 +171,25 @@ class Boundaries:
         return result
 
     def _step_start(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self._wants(optimizer):
+        if torch.compiler.is_compiling():
             return
-        nested = bool(self._still_running(but=optimizer))
-        self._running.append(optimizer)
-        if nested:
-            return
-        self._thread = threading.get_ident()
-        try:
-            used = self._used or self.num_calls == 0
-            self._emit(Boundary.STEP_START, Moment(step=self.step, optimizer=optimizer, used=used))
-        except BaseException:
-            self._running.clear()
-            raise
+        with self.lock:
+            if not self._wants(optimizer) or not self._threads.begin(optimizer):
+                return
+            try:
+                moment = Moment(
+                    step=self.step,
+                    optimizer=optimizer,
+                    used=self._used or self.num_calls == 0,
+                    alone=self._threads.alone,
+                )
+                self._emit(Boundary.STEP_START, moment)
+            except BaseException:
+                self._threads.end(optimizer)
+                raise
 
     def _step_end(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if torch.compiler.is_compiling() or not self._wants(optimizer):
+        if torch.compiler.is_compiling():
             return
         # A fused optimizer is told by the scaler, during the call, whether to skip.
         found_inf = getattr(optimizer, "found_inf", None)
@@ -196,45 +201,18 @@ class Boundaries:
         self._finish(optimizer, skipped=skipped)
 
     def _finish(self, optimizer: Any, *, skipped: bool | torch.Tensor) -> None:
-        if optimizer in self._running:
-            del self._running[self._running.index(optimizer) :]
-        if self._running:
-            return
-        self._steps_of[id(optimizer)] = self._steps_of.get(id(optimizer), 0) + 1
-        moment = Moment(step=self.step, optimizer=optimizer, skipped=skipped)
-        self.step += 1
-        self.calls = 0
-        self._used = False
-        self._scaled.clear()
-        self._emit(Boundary.STEP_END, moment)
-
-    def _still_running(
-        self, *, but: torch.optim.Optimizer | None = None
-    ) -> list[torch.optim.Optimizer]:
-        """Return the optimizers whose step is running; an error ends a step with no hook called.
-
-        Args:
-            but: One whose step has just begun: an earlier step of it is over.
-        """
-        if self._running and self._thread == threading.get_ident():
-            on_stack = _stepping()
-            over = [o for o in self._running if id(o) not in on_stack or o is but]
-            if over:
-                self._running = [o for o in self._running if o not in over]
-                for optimizer in over:
-                    self._abandon(optimizer)
-        return self._running
-
-
-def _stepping() -> set[int]:
-    """Return the identities of the optimizers whose `step` is on this thread's stack."""
-    found = set()
-    frame: Any = sys._getframe()
-    while frame is not None:
-        if frame.f_code is _STEP_CODE:
-            found.add(id(frame.f_locals.get("self")))
-        frame = frame.f_back
-    return found
+        with self.lock:
+            if not self._wants(optimizer) or not self._threads.end(optimizer):
+                return
+            self._steps_of[id(optimizer)] = self._steps_of.get(id(optimizer), 0) + 1
+            moment = Moment(
+                step=self.step, optimizer=optimizer, skipped=skipped, alone=self._threads.alone
+            )
+            self.step += 1
+            self.calls = 0
+            self._used = False
+            self._scaled.clear()
+            self._emit(Boundary.STEP_END, moment)
 
 
 def _replica(original: Any, module: torch.nn.Module) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -40,7 +41,7 @@ class Marked(Protocol):
     def agrees(self, index: int, data: Bytes) -> bool: ...  # noqa: D102
 
 
-def find_damage(marks: Marked, index: int, *, heal: bool) -> Damage:
+def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Damage:
     """Locate the damage of one tensor, and put the right bytes back where asked and proven.
 
     Bytes are only put back when the healed tensor has the marked fingerprint.
@@ -49,6 +50,7 @@ def find_damage(marks: Marked, index: int, *, heal: bool) -> Damage:
         marks: Marks that the tensor's bytes differ from.
         index: Which tensor.
         heal: Put the right bytes back.
+        doubt: Why a writer that nothing counts may have done it.
     """
     memory = marks.memories[index]
     found = memory.bytes_().copy()
@@ -63,8 +65,11 @@ def find_damage(marks: Marked, index: int, *, heal: bool) -> Damage:
         located_by = LocatedBy.VERBATIM
     confirmed = right is not None and marks.agrees(index, right)
     if right is None or not confirmed:
-        return _by_rows(marks, index, blocks, len(found))
-    return _by_elements(marks.tracked[index], memory, right, found, located_by, heal=heal)
+        damage = _by_rows(marks, index, blocks, len(found))
+    else:
+        item = marks.tracked[index]
+        damage = _by_elements(item, memory, right, found, located_by, heal=heal)
+    return replace(damage, doubt=doubt) if doubt else damage
 
 
 def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:

@@ -17,7 +17,7 @@ class Moment:
 
     Attributes:
         step: Updates finished or skipped so far.
-        call: Calls of a root module since the last update, counted from 0 (forward boundaries).
+        call: Differentiable calls of a root module since the last update, from 0 (forward_start).
         args: Positional inputs of the call (forward_start).
         kwargs: Keyword inputs of the call (forward_start).
         losses: What `backward` received (backward_end).
@@ -27,6 +27,8 @@ class Moment:
         used: Whether weights may have been used since the last update: a root call that records a
             graph was seen, or no root call at all is (forward_start, step_start).
         updating: Optimizers whose `step` is running (a closure calls the model inside it).
+        alone: No other thread is inside a root call or an update.
+        differentiable: The call records a graph (forward_start).
     """
 
     step: int
@@ -38,3 +40,5 @@ class Moment:
     skipped: bool | torch.Tensor = False
     used: bool = False
     updating: tuple[torch.optim.Optimizer, ...] = ()
+    alone: bool = True
+    differentiable: bool = True

@@ -127,6 +127,8 @@ class RecordCheck:
         return self._columns.setdefault(link, _Column())
 
     def _inputs(self, moment: Moment) -> None:
+        if not moment.differentiable:
+            return  # Evaluation between updates is no part of the step.
         if Link.RNG not in self._columns:
             streams = rng_words()
             self._column(Link.RNG).add(streams.keys(), streams.values())

@@ -7,6 +7,7 @@ error ends it, and copies, pickles and scripts of the module do not take it alon
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -62,16 +63,26 @@ class RootCall:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module."""
-        inner = self._inner
-        if inner is None:
-            inner = self._root()._call_impl  # type: ignore[union-attr]
         if torch.compiler.is_compiling() or torch._C._get_tracing_state():
-            return inner(*args, **kwargs)
+            return self._pass_on(args, kwargs)
+        called = sys._getframe(1).f_locals.get("self")
+        if isinstance(called, torch.nn.Module) and not self.surrounds(called):
+            # A copy of the root's `__dict__` took this along; the call is the copy's own.
+            if self._inner is None:
+                return called._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
+            return self._inner(*args, **kwargs)
+        if torch._C._functorch.maybe_current_level() is not None:
+            return self._pass_on(args, kwargs)  # In a transform the tensors are not the model's.
         self._enter(args, kwargs)
         try:
-            return inner(*args, **kwargs)
+            return self._pass_on(args, kwargs)
         finally:
             self._leave()
+
+    def _pass_on(self, args: Any, kwargs: Any) -> Any:
+        if self._inner is not None:
+            return self._inner(*args, **kwargs)
+        return self._root()._call_impl(*args, **kwargs)  # type: ignore[union-attr]
 
     def __deepcopy__(self, memo: Any) -> None:
         """Return what the place holds in an unwatched module."""

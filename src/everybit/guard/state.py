@@ -12,26 +12,29 @@ from everybit.guard.device_marks import DeviceMarks
 from everybit.guard.locate import find_damage
 from everybit.guard.marks import Marks
 from everybit.guard.members import Members
+from everybit.guard.sharing import Sharing
 from everybit.guard.tracked import (
     Tracked,
     nested_holders,
     track_module,
     track_optimizer,
 )
+from everybit.guard.writers import Access, Writers
 from everybit.probe.memory import is_shared, is_uninitialised, why_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from everybit.core.damage import Damage
     from everybit.core.grid import Words
-    from everybit.guard.writers import Writers
 
 #: Groups beside those of the optimizers, which go by their names.
 BUFFERS = "(buffers)"
 OTHERS = "(others)"
 
 AnyMarks = Marks | DeviceMarks
+
+_READ = "its `.data` was taken before, and a native write through that is not counted"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +44,7 @@ class _Question:
     marks: AnyMarks
     indices: list[int]
     answer: list[bool] | torch.Tensor
+    doubts: dict[int, str] = field(default_factory=dict)
     void: set[int] = field(default_factory=set)  # Marked anew since: no longer asked.
 
 
@@ -67,15 +71,26 @@ class CarriedState:
         self.skipped: dict[str, str] = {}
         self.members = Members(self._lose)
         self.lost = False
+        self.buffers_in_doubt = False
+        self.most_tensors = 0
+        self.most_bytes = 0
+        self._before_loss: Callable[[], None] | None = None
         self._writers = writers
         self._shadow = shadow
         self._groups: dict[str, list[AnyMarks]] = {}
         self._structure: list[int] = []
         self._nested: list[Any] = []
         self._deferred: list[_Question] = []
+        self._sharing = Sharing()
+
+    def before_loss(self, call: Callable[[], None]) -> None:
+        """Set what is called before tensors are let go of."""
+        self._before_loss = call
 
     def _lose(self, name: str | None) -> None:
         """Let go of the tensors of a module or an optimizer that the program has let go of."""
+        if self._before_loss is not None:
+            self._before_loss()
         self.lost = True
         if name is not None:
             # In place: this may come at any moment, within a loop over the groups too.
@@ -126,6 +141,8 @@ class CarriedState:
             part for item, _ in self.members.optimizers for part in nested_holders(item)
         ]
         self._structure = self._look_at_structure()
+        self.most_tensors = max(self.most_tensors, self.num_tensors)
+        self.most_bytes = max(self.most_bytes, self.num_bytes)
         self._watch_writers()
 
     def _watch_writers(self) -> None:
@@ -135,6 +152,7 @@ class CarriedState:
             for marks in group
             for item in marks.tracked
         )
+        self._sharing.look(marks for group in self._groups.values() for marks in group)
 
     def _look_at_structure(self) -> list[int]:
         """Return numbers that change when tensors are added, removed or exchanged anywhere.
@@ -161,9 +179,21 @@ class CarriedState:
         group = self._groups.get(BUFFERS, [])
         if all(marks.lies_still() for marks in group):
             self._take(group)
-        else:
+            return
+        if all(item.in_place for item in self._parameters()):
             self._groups[BUFFERS] = self._marked(self._enumerate()[BUFFERS], None)
             self._watch_writers()
+            return
+        # The call was made with other tensors in the model's place (`functional_call`).
+        for marks in group:
+            for index, item in enumerate(marks.tracked):
+                if item.in_place and marks.same_memory(index):
+                    self._mark_one(marks, index)
+
+    def _parameters(self) -> Iterator[Tracked]:
+        for group in self._groups.values():
+            for marks in group:
+                yield from (item for item in marks.tracked if item.role is Role.PARAMETER)
 
     def test(
         self,
@@ -188,13 +218,20 @@ class CarriedState:
         asked = [(question, True) for question in self._deferred]
         self._deferred = []
         moved = set()
+        if self.buffers_in_doubt:
+            self.buffers_in_doubt = False
+            self.mark_buffers()
+        for marks, index in self._sharing.members:
+            # Before anything is tested: a write to one is a write to all in its memory.
+            if marks.tracked[index].in_place and marks.same_memory(index):
+                self._settle(marks, index)
         for key in keys:
             for marks in self._groups[key]:
-                indices, any_moved = self._candidates(marks, roles)
+                indices, any_moved, doubts = self._candidates(marks, roles)
                 if any_moved:
                     moved.add(key)
                 if indices:
-                    question = _Question(marks, indices, marks.compare(indices))
+                    question = _Question(marks, indices, marks.compare(indices), doubts)
                     if defer and isinstance(question.answer, torch.Tensor):
                         self._deferred.append(question)
                     else:
@@ -234,23 +271,48 @@ class CarriedState:
                     if item.role is Role.PARAMETER and id(item.tensor) in mine:
                         yield item.label, item.tensor
 
-    def _candidates(self, marks: AnyMarks, roles: set[Role]) -> tuple[list[int], bool]:
-        """Return the tensors that no known writer touched, and whether any has moved in memory."""
+    def _settle(self, marks: AnyMarks, index: int) -> str | None:
+        """Mark a tensor anew where a known writer touched it.
+
+        Returns:
+            None where it was; else why it may have been, "" where nothing says so.
+        """
+        access = Access.NONE
+        if not self._writers.quiet:
+            access = self._writers.take(marks.tracked[index].tensor)
+        if access is Access.WRITTEN or marks.version_moved(index):
+            self._mark_one(marks, index)
+            self.num_rebaselined += 1
+            return None
+        return _READ if access is Access.READ else ""
+
+    def _mark_one(self, marks: AnyMarks, index: int) -> None:
+        marks.take_one(index)
+        for other, place in self._sharing.with_(marks, index):
+            other.take_one(place)
+
+    def _candidates(
+        self, marks: AnyMarks, roles: set[Role]
+    ) -> tuple[list[int], bool, dict[int, str]]:
+        """Return the tensors that no known writer touched, whether any moved, and doubts."""
         written: set[int] = set()
         untouched: list[int] = []
         any_moved = False
+        doubts: dict[int, str] = {}
         quiet = self._writers.quiet
         for index, item in enumerate(marks.tracked):
             if item.role not in roles or not item.in_place:
                 continue
-            side_door = not quiet and self._writers.take(item.tensor)
+            doubt: str | None = ""
             if not marks.same_memory(index):
                 any_moved = True
-            elif side_door or marks.version_moved(index):
-                marks.take_one(index)
-                self.num_rebaselined += 1
-            else:
+                doubt = None
+            elif not quiet or marks.version_moved(index):
+                doubt = self._settle(marks, index)
+            if doubt is not None:
                 untouched.append(index)
+                if doubt:
+                    doubts[index] = doubt
                 continue
             if item.role is Role.BUFFER:
                 written.add(item.owner)
@@ -262,7 +324,7 @@ class CarriedState:
                 self.num_rebaselined += 1
             else:
                 candidates.append(index)
-        return candidates, any_moved
+        return candidates, any_moved, doubts
 
     def _judge(
         self,
@@ -281,7 +343,8 @@ class CarriedState:
             told.add((id(marks), index))
             if heal and not late and marks.agrees(index, marks.memories[index].bytes_()):
                 continue  # It shares memory with a tensor that has just been healed.
-            damage = find_damage(marks, index, heal=heal)
+            doubt = question.doubts.get(index, "")
+            damage = find_damage(marks, index, heal=heal and not doubt, doubt=doubt)
             damages.append(damage)
             if not damage.healed:
                 marks.take_one(index)
@@ -321,6 +384,8 @@ class CarriedState:
         reason = why_unreadable(item.tensor)
         if not reason and is_shared(item.tensor):
             reason = "it is shared with other processes, which may write to it"
+        if not reason and item.tensor.is_inference():
+            reason = "made in inference mode: nothing counts the writes to it"
         if reason:
             self.skipped[item.label] = reason
         return not reason
@@ -338,6 +403,8 @@ class CarriedState:
         for marks in group:
             marks.take()
             self._writers.settle(item.tensor for item in marks.tracked)
+            for other, index in self._sharing.beside(marks):
+                other.take_one(index)
 
 
 def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:

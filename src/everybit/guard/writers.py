@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import sys
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,17 @@ from everybit.probe.memory import version
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Aliases remembered for each tensor; older ones are forgotten.
-_MAX_ALIASES = 4
+#: Aliases remembered for each tensor; with more, the tensor counts as written.
+_MAX_ALIASES = 64
+
+
+class Access(IntEnum):
+    """What happened to a tensor through a side door since it was last asked."""
+
+    NONE = 0
+    READ = 1
+    WRITTEN = 2
+
 
 #: Methods of a process group that write into tensors given to them, under all their names.
 _COLLECTIVES = (
@@ -45,48 +55,51 @@ _COLLECTIVES = (
 
 
 class Writers:
-    """Know which tracked tensors may have been written through a side door.
+    """Know which tracked tensors were written through a side door.
 
-    `.data` returns an alias with a version counter of its own. Taking it marks the tensor once;
-    the alias is kept, so that a write through it (or a view of it) long after shows in the
-    alias's counter.
+    `.data` returns an alias with a version counter of its own. The alias is kept as long as
+    anybody else holds it, so that a write through it (or a view of it) shows in its counter. A
+    collective, and `.data = ...`, count as writes to everything in that memory.
     """
 
     def __init__(self) -> None:
-        self._watched: set[int] = set()
-        self._by_storage: dict[int, list[int]] = {}
-        self._marked: set[int] = set()
+        self._watched: dict[int, list[int]] = {}
+        self._ids: set[int] = set()
+        self._marked: dict[int, Access] = {}
         self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
         self._patches = Patches()
 
     def watch(self, tensors: Iterable[torch.Tensor]) -> None:
         """Set the tensors to watch; forgets marks and aliases of all others."""
-        self._watched = set()
-        self._by_storage = {}
+        self._watched = {}
         for tensor in tensors:
-            self._watched.add(id(tensor))
-            self._by_storage.setdefault(tensor.untyped_storage().data_ptr(), []).append(id(tensor))
-        self._marked &= self._watched
-        self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._watched}
+            self._watched.setdefault(_storage(tensor), []).append(id(tensor))
+        self._ids = {key for keys in self._watched.values() for key in keys}
+        self._marked = {key: seen for key, seen in self._marked.items() if key in self._ids}
+        self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._ids}
 
     def mark(self, tensor: torch.Tensor) -> None:
-        """Note that `tensor`, which may be a view of a watched one, was handed to a writer."""
-        with contextlib.suppress(RuntimeError, NotImplementedError):  # It may have no storage.
-            self._marked.update(self._by_storage.get(tensor.untyped_storage().data_ptr(), ()))
+        """Note that `tensor`, or something in its memory, was handed to a writer."""
+        if id(tensor) in self._ids:
+            self._marked[id(tensor)] = Access.WRITTEN
+        if tensor.layout is torch.strided and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+            for key in self._watched.get(_storage(tensor), ()):
+                self._marked[key] = Access.WRITTEN
 
-    def take(self, tensor: torch.Tensor) -> bool:
-        """Whether a side door was used on `tensor` since the last `take`; clears the mark."""
+    def take(self, tensor: torch.Tensor) -> Access:
+        """Return what was done to `tensor` since the last `take`, and begin anew."""
         key = id(tensor)
-        moved = key in self._marked
-        self._marked.discard(key)
+        access = self._marked.pop(key, Access.NONE)
         aliases = self._aliases.get(key)
         if aliases:
-            now = [(alias, version(alias)) for alias, _ in aliases]
-            moved = moved or any(
-                new != old for (_, new), (_, old) in zip(now, aliases, strict=True)
-            )
-            self._aliases[key] = now
-        return moved
+            if any(version(alias) != known for alias, known in aliases):
+                access = Access.WRITTEN
+            kept = [(entry[0], version(entry[0])) for entry in aliases if _is_held(entry)]
+            if kept:
+                self._aliases[key] = kept
+            else:
+                del self._aliases[key]
+        return access
 
     @property
     def quiet(self) -> bool:
@@ -119,16 +132,21 @@ class Writers:
 
         def get(tensor: torch.Tensor) -> torch.Tensor:
             alias: torch.Tensor = original.__get__(tensor)
-            if id(tensor) in self._watched:
-                self._marked.add(id(tensor))
-                kept = self._aliases.setdefault(id(tensor), [])
-                kept.append((alias, version(alias)))
-                del kept[:-_MAX_ALIASES]
+            key = id(tensor)
+            if key in self._ids:
+                kept = self._aliases.setdefault(key, [])
+                if len(kept) >= _MAX_ALIASES:
+                    self._aliases[key] = kept = [entry for entry in kept if _is_held(entry)]
+                full = len(kept) >= _MAX_ALIASES
+                self._marked[key] = max(
+                    self._marked.get(key, Access.NONE), Access.WRITTEN if full else Access.READ
+                )
+                if not full:
+                    kept.append((alias, version(alias)))
             return alias
 
         def set_(tensor: torch.Tensor, value: torch.Tensor) -> None:
-            if id(tensor) in self._watched:
-                self._marked.add(id(tensor))
+            self.mark(tensor)
             # They go on sharing the old memory, and would keep it alive.
             self._aliases.pop(id(tensor), None)
             original.__set__(tensor, value)
@@ -149,3 +167,19 @@ class Writers:
         elif isinstance(value, Mapping):
             for item in value.values():
                 self._mark_all(item)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0  # No memory of its own.
+
+
+def _is_held(entry: tuple[torch.Tensor, int]) -> bool:
+    """Whether anybody but the entry holds the alias, or a view of it."""
+    # One reference is the entry's, one `getrefcount`'s own.
+    if sys.getrefcount(entry[0]) > 2:
+        return True
+    count = getattr(entry[0], "_use_count", None)
+    return count is None or count() > 1
