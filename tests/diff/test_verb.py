@@ -218,6 +218,28 @@ def test_folders_are_compared_file_by_file(tmp_path, weights) -> None:
         diff(tmp_path / "a", tmp_path / "b" / "step-1" / "model.safetensors")
 
 
+def test_plain_values_beside_the_tensors_are_told(tmp_path, weights) -> None:
+    state = {"lr": 0.1, "nan": float("nan"), "flag": True, "none": None, "names": ["x", "y"]}
+    torch.save({"model": weights, "epoch": 3, "state": state}, tmp_path / "a.pt")
+    torch.save({"model": weights, "epoch": 3, "state": state}, tmp_path / "same.pt")
+    later = {**state, "names": ["x", "z"], "flag": 1}
+    torch.save({"model": weights, "epoch": 4, "state": later}, tmp_path / "b.pt")
+
+    def told(other: str) -> str:
+        verdict = diff(tmp_path / "a.pt", tmp_path / other)
+        assert verdict.ok
+        (item,) = [i for i in verdict.coverage.skipped if i.what == "values beside the tensors"]
+        assert not item.promised
+        return item.why
+
+    assert "of 7 plain values in both, 0 differ" in told("same.pt")
+    why = told("b.pt")
+    assert "epoch: 3 in A, 4 in B" in why
+    assert "state.names.1: 'y' in A, 'z' in B" in why
+    assert "state.flag: True in A, 1 in B" in why
+    assert "3 differ" in why
+
+
 def test_a_damaged_file_names_its_rule(tmp_path, weights) -> None:
     save_file(weights, tmp_path / "a.safetensors")
     whole = (tmp_path / "a.safetensors").read_bytes()

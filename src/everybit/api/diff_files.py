@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from everybit.diff.stored import StoredTensor
     from everybit.files import FileTensor, FileTensors
 
+#: Differing plain values that are told in full.
+_MAX_SHOWN = 8
+_MAX_TEXT = 60
 _MODEL_SUFFIXES = frozenset({".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp"})
 
 
@@ -42,7 +45,43 @@ def diff_files(a: Path, b: Path) -> Outcome:
         for side, tensors in zip((a, b), together, strict=True):
             _refuse_repeated(side, tensors)
         pairs = [(together[0], together[1])]
-    return diff_tensors(pairs, skipped=skipped)
+    return diff_tensors(pairs, skipped=[*skipped, *_beside_tensors(a, b)])
+
+
+def _beside_tensors(a: Path, b: Path) -> list[Skipped]:
+    """Tell that only tensors are compared, and which plain values beside them differ."""
+    from everybit.files import read_plain_values
+
+    if a.is_dir() or b.is_dir():
+        why = "only tensors are compared; epochs, steps and other objects in the files are not"
+        return [Skipped(what="values beside the tensors", why=why, promised=False)]
+    (one, whole_a), (other, whole_b) = read_plain_values(a), read_plain_values(b)
+    if not one and not other and whole_a and whole_b:
+        return []
+    both = [key for key in one if key in other]
+    # Text forms: NaN is equal to itself, and 1 is not True.
+    differing = [key for key in both if repr(one[key]) != repr(other[key])]
+    alone = len(one) + len(other) - 2 * len(both)
+    parts = [
+        f"only tensors are judged; of {len(both)} plain values in both, {len(differing)} differ"
+    ]
+    if differing:
+        shown = [
+            f"{key}: {_short(one[key])} in A, {_short(other[key])} in B"
+            for key in differing[:_MAX_SHOWN]
+        ]
+        more = [f"{len(differing) - _MAX_SHOWN} more"] if len(differing) > _MAX_SHOWN else []
+        parts[0] += f" ({'; '.join([*shown, *more])})"
+    if alone:
+        parts.append(f"{alone} are in one only")
+    if not (whole_a and whole_b):
+        parts.append("other objects are not looked into")
+    return [Skipped(what="values beside the tensors", why="; ".join(parts), promised=False)]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
 def _read_side(path: Path) -> tuple[list[tuple[str, list[StoredTensor]]], list[Skipped]]:

@@ -129,7 +129,7 @@ def _is_model(path: Path, name: str, outcome: Outcome) -> bool:
 
 
 def _check_shards(path: Path, name: str, sealed: dict[str, SealedFile], outcome: Outcome) -> None:
-    """Look for the shards that an index lists; those of a manifest that are gone are told already."""
+    """Hold the shards that an index lists against it; a manifest told of those that are gone."""
     try:
         shards = shards_of(path)
     except PathError:

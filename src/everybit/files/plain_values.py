@@ -1,0 +1,95 @@
+"""Numbers, texts and the like that a torch archive holds beside its tensors, by key path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.collection import paused_collection
+from everybit.files.damage import MalformedError
+from everybit.files.pickle_nodes import Call, DictNode, ListNode, Node, Text, TupleNode
+from everybit.files.pickle_opcodes import interpret
+from everybit.files.source import ByteSource
+from everybit.files.torch_zip import find_root, read_pickle
+from everybit.files.zip_archive import read_archive
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+#: More values, or values nested deeper, are not read.
+MAX_VALUES: Final = 20_000
+_MAX_DEPTH: Final = 64
+_MAX_TEXT: Final = 4096
+
+Plain = None | bool | int | float | str
+
+
+def read_plain_values(path: str | PathLike[str]) -> tuple[dict[str, Plain], bool]:
+    """Return the plain values in dicts, lists and tuples of a `torch.save` archive.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The values by dotted key path, and whether these are all: False where there are too many,
+        or objects of other classes, whose insides are not looked into. Empty and True for a file
+        that is no such archive.
+
+    Raises:
+        PathError: The file cannot be read.
+    """
+    with ByteSource(Path(path)) as source:
+        try:
+            archive = read_archive(source)
+            root = find_root(archive.members)
+            if root is None:
+                return {}, True
+            record = next(m for m in archive.members if m.name == f"{root}data.pkl")
+            data, _ = read_pickle(source, record)
+            with paused_collection():
+                return _collect(interpret(data).result)
+        except MalformedError:
+            return {}, False
+
+
+def _collect(result: Node) -> tuple[dict[str, Plain], bool]:
+    found: dict[str, Plain] = {}
+    whole = True
+    todo: list[tuple[Node, str, int]] = [(result, "", 0)]
+    visited = 0
+    while todo:
+        node, name, depth = todo.pop()
+        visited += 1
+        if visited > 10 * MAX_VALUES or len(found) >= MAX_VALUES or depth > _MAX_DEPTH:
+            return found, False
+        if isinstance(node, Text):
+            node = node.data.decode("utf-8", "replace")
+        if node is None or isinstance(node, bool | int | float | str):
+            found[name] = node[:_MAX_TEXT] if isinstance(node, str) else node
+            continue
+        children = _children(node)
+        if children is None:
+            whole = whole and isinstance(node, Call) and _is_tensor(node)
+            continue
+        above = f"{name}." if name else ""
+        todo += [(child, f"{above}{key}", depth + 1) for key, child in reversed(children)]
+    return found, whole
+
+
+def _children(node: Node) -> list[tuple[str, Node]] | None:
+    """Return what a plain container holds, by key; None for anything else."""
+    if isinstance(node, ListNode | TupleNode):
+        return [(str(index), item) for index, item in enumerate(node.items)]
+    if isinstance(node, DictNode) or (
+        isinstance(node, Call) and node.name == "collections.OrderedDict"
+    ):
+        return [
+            (str(key)[:_MAX_TEXT], value)
+            for key, value in node.pairs
+            if key is None or isinstance(key, bool | int | float | str)
+        ]
+    return None
+
+
+def _is_tensor(call: Call) -> bool:
+    return call.name.startswith(("torch._utils._rebuild_", "torch.nn.parameter."))
