@@ -33,7 +33,7 @@ as_if_on_a_device = pytest.mark.usefixtures("_as_if_on_a_device")
 def test_flips_are_caught_named_and_healed(dtype: torch.dtype, tmp_path: Path, caplog: Any) -> None:
     caplog.set_level("ERROR", "everybit")
     model, optimizer = build(dtype)
-    for _ in range(22):
+    for _ in range(14):
         train_step(model, optimizer)
     clean = bits_of(model, optimizer)
     model, optimizer = build(dtype)
@@ -48,7 +48,7 @@ def test_flips_are_caught_named_and_healed(dtype: torch.dtype, tmp_path: Path, c
             for marks in group
         )
         count = 0
-        for step in range(2, 22):
+        for step in range(2, 14):
             planted = {}
             for place in rng.sample(places, 5):
                 element, bit = rng.randrange(place.tensor.numel()), rng.randrange(place.width)

@@ -86,7 +86,7 @@ def _quick_writes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damages_of_many_words(
     dtype: torch.dtype, shadow: bool, tmp_path: Path, caplog: Any
 ) -> None:
-    num_damages = NUM_DAMAGES if shadow else NUM_DAMAGES // 2
+    num_damages = NUM_DAMAGES if shadow else NUM_DAMAGES // 4
     model, optimizer = build(dtype)
     for _ in range(num_damages // A_STEP + 2):
         train_step(model, optimizer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -63,33 +62,50 @@ SCRIPT = """
 """
 
 
-def launch(place: Path, program: list[str], *args: str) -> list[str]:
-    """Run two ranks as torchrun would; return what each wrote to stderr."""
+#: Forks two ranks for each launch, as torchrun would start them, once torch has been imported.
+LAUNCHER = """
+    import json, os, runpy, sys
+    import torch, torch._dynamo, torch.distributed, torch.nn.parallel
+
+    for port, program, args in json.loads(sys.argv[1]):
+        ranks = []
+        for rank in range(2):
+            sys.stdout.flush()
+            ranks.append(os.fork())
+            if not ranks[-1]:
+                os.environ.update(
+                    RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
+                    MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                )
+                torch.set_num_threads(1)
+                sys.argv = ["everybit", *program, "train.py", *args]
+                if program:
+                    runpy.run_module("everybit", run_name="__main__", alter_sys=True)
+                else:
+                    sys.argv = sys.argv[1:]
+                    runpy.run_path("train.py", run_name="__main__")
+                sys.exit(0)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
+        assert codes == [0, 0], codes
+"""
+
+
+def launch(place: Path, *launches: tuple[list[str], list[str]]) -> None:
+    """Run each launch's two ranks: options of `everybit run` (none: bare), arguments."""
     (place / "train.py").write_text(textwrap.dedent(SCRIPT))
+    (place / "launch.py").write_text(textwrap.dedent(LAUNCHER))
+    plan = [(free_port(), program, args) for program, args in launches]
+    done = subprocess.run(
+        [sys.executable, "launch.py", json.dumps(plan)],
+        cwd=place, capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, *program, "train.py", *args],
-            cwd=place,
-            env={
-                **os.environ,
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-            },
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    errors = [rank.communicate(timeout=200)[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], errors
-    return errors
+        return int(free.getsockname()[1])
 
 
 def digests(place: Path, name: str) -> list[str]:
@@ -97,13 +113,16 @@ def digests(place: Path, name: str) -> list[str]:
 
 
 def test_two_ranks_one_folder(tmp_path: Path) -> None:
-    run = ["-m", "everybit", "run", "--on-finding", "heal"]
-    launch(tmp_path, [], "ddp-first", "none", "bare", "bare")
+    launch(
+        tmp_path,
+        ([], ["ddp-first", "none", "bare", "bare"]),
+        (["run", "--on-finding", "heal"], ["optimizer-first", "fault", "bare", "found"]),
+        ([], ["ddp-first", "fault", "guard", "given"]),
+    )
     bare = digests(tmp_path, "bare")
     assert bare[0] != bare[1]  # each rank has its own losses
 
     # Found by `everybit run`, wrapped after the optimizer was built; both ranks find one folder.
-    launch(tmp_path, run, "optimizer-first", "fault", "bare", "found")
     assert digests(tmp_path, "found") == bare
     (folder,) = (tmp_path / "everybit-runs").iterdir()
     record = everybit.open_run(folder)
@@ -121,7 +140,6 @@ def test_two_ranks_one_folder(tmp_path: Path) -> None:
     assert [found["where"]["rank"] for found in verdict["findings"]] == [1]
 
     # Given the wrapped model.
-    launch(tmp_path, [], "ddp-first", "fault", "guard", "given")
     assert digests(tmp_path, "given") == bare
     record = everybit.open_run(tmp_path / "run")
     assert [len(record.log(rank).findings) for rank in (0, 1)] == [0, 1]
