@@ -28,6 +28,7 @@ def test_values_are_converted_and_hyphens_allowed(tmp_path):
         ("evry = 4", "unknown key 'evry'; did you mean 'every'?"),
         ("zzz = 4", "unknown key 'zzz'; known keys: "),
         ("every = 0", "every must be 1 or more, not 0"),
+        ("every = 99999999999999999999", "every must be 2147483648 at most"),
         ("every = true", "every = True is of type bool; give a value of type int"),
         ('every = "4"', "every = '4' is of type str"),
         ("every = 2.0", "is of type float"),
@@ -78,6 +79,29 @@ def test_a_strange_pyproject_above_never_crashes(tmp_path, text):
 
 def test_a_named_pyproject_without_a_table_gives_the_defaults(tmp_path):
     assert _load(tmp_path, "[project]\nname = 'x'\n", "pyproject.toml") == Config()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.everybit]\nevery = \n",
+        "[project\n[tool.everybit]\nevery = 3\n",
+        '[ tool . "everybit" ]\nevery = 3\n= x\n',
+        "[tool.everybit]\nevery = 3\n[tool.everybit]\n",
+        "[tool.everybit]\nrun = '\xe9'\n",
+    ],
+)
+def test_a_broken_file_with_settings_of_ours_is_not_passed_over(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match="not valid TOML") as caught:
+        Config.load(start=tmp_path)
+    assert str(tmp_path / "pyproject.toml") in caught.value.line()
+
+
+@pytest.mark.parametrize("text", ["[tool.everybitten]\n= x", "# [tool.everybit]\n= x", "[tool.x\n"])
+def test_a_broken_file_of_other_tools_is_passed_over(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert Config.load(start=tmp_path) == Config()
 
 
 def test_every_field_says_what_it_is_for_and_whose_it_is():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import types
 import typing
@@ -9,13 +10,20 @@ from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from everybit.core.errors import ConfigError, PathError
 from everybit.core.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+#: The largest cadence: steps are counted in no more bits than this.
+MAX_EVERY: Final = 2**31
+_OUR_TABLE: Final = re.compile(
+    rb"""^\s*\[+\s*["']?tool["']?\s*\.\s*["']?everybit\b""", re.MULTILINE
+)
 
 
 class OnFinding(StrEnum):
@@ -65,6 +73,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ConfigError(f"every must be 1 or more, not {self.every}")
+        if self.every > MAX_EVERY:
+            raise ConfigError(f"every must be {MAX_EVERY} at most")
 
     @classmethod
     def load(cls, path: Path | None = None, *, start: Path | None = None) -> Self:
@@ -159,12 +169,15 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 
 def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
+    data = b""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        document = tomllib.loads(data.decode("utf-8"))
     except OSError as error:
         raise PathError.from_os_error(error, path) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        if not required and path.name == "pyproject.toml":
+        # A broken file of other tools is their business; settings of ours in it are not.
+        if not required and path.name == "pyproject.toml" and not _OUR_TABLE.search(data):
             return None
         raise ConfigError(f"not valid TOML ({error})", where=str(path)) from error
     if path.name == "pyproject.toml":
