@@ -21,8 +21,8 @@ over the file, the file over the defaults.
 The file is the nearest `everybit.toml`, or the nearest `pyproject.toml` with a `[tool.everybit]`
 table, in the working directory or a folder above it. `--config FILE` names another one. A key may
 be written with hyphens or underscores. An unknown key is an error that suggests the nearest known
-one; a value of the wrong type is an error that says which type is wanted. Either is exit code 2, and
-so is a file that is not TOML, unless it is a `pyproject.toml` without a `[tool.everybit]` table.
+one; a value of the wrong type is an error that says which type is wanted. Either is exit code 2.
+So is a file that is not TOML, unless it is a `pyproject.toml` without a `[tool.everybit]` table.
 
 ```toml
 # pyproject.toml; in everybit.toml the same keys stand at the top level
