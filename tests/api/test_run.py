@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Job, run_forked
 
 import everybit
 
@@ -286,7 +287,6 @@ def test_the_default_folder_is_named_after_the_script(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_found_and_stops_heals_or_fails_as_asked(place: Path) -> None:
-    script = ("train.py", "fine", "2")
     bare, clean = together(
         start(place, "train.py", "thread", watched=False),
         start(place, "train.py", "thread", run="c"),
@@ -294,13 +294,17 @@ def test_a_fault_is_found_and_stops_heals_or_fails_as_asked(place: Path) -> None
     assert clean[:2] == bare[:2]
     assert "CLEAN" in clean[2]
     assert verdict(place, "c")["stats"]["steps"] == 4
-    stopped, warned = together(
-        start(place, "--on-finding", "stop", *script, run="s"), start(place, *script, run="w")
+
+    def job(name: str, *options: str) -> Job:
+        options = ("run", "--run", name, *options)
+        return Job(name=name, options=list(options), script=["train.py", "fine", "2"])
+
+    ended = run_forked(
+        place,
+        [job("s", "--on-finding", "stop"), job("w")],
+        [job("f", "--fail-on", "error"), job("h", "--on-finding", "heal")],
     )
-    failed, healed = together(
-        start(place, "--fail-on", "error", *script, run="f"),
-        start(place, "--on-finding", "heal", *script, run="h"),
-    )
+    stopped, warned, failed, healed = ended.values()
     assert stopped[0] == 1
     assert stopped[1].count("loss") == 2
     assert "Traceback" not in stopped[2]

@@ -386,6 +386,18 @@ def step_raises(model, optimizer, memo):
 
 
 @scenario
+def scaler_skips(model, optimizer, memo):
+    scaler = memo.setdefault("scaler", torch.amp.GradScaler("cpu", init_scale=2.0**10))
+    for factor in (1.0, float("inf"), 1.0):
+        scaler.scale(loss_of(model) * factor).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+@scenario
 def compiled_step(model, optimizer, memo):
     other = memo.setdefault("other", torch.optim.SGD(model.parameters(), lr=0.01))
     step = memo.setdefault("step", torch.compile(lambda: other.step(), backend="eager"))
@@ -601,24 +613,40 @@ class one_process_group:  # noqa: N801
         torch.distributed.destroy_process_group()
 
 
-def run(name: str, guard: Any = None, *, faults: bool = False) -> tuple[list[bytes], list[str]]:
-    """Train with the scenario in the middle; returns the final bits, and what was damaged."""
+def bystander() -> tuple[nn.Module, Any]:
+    """A second model of the loop, which the scenario does not touch."""
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(5, 300), nn.BatchNorm1d(300))
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def run(name: str, guard: Any = None, *, damage: Any = None) -> list[bytes]:
+    """Train two models, with the scenario on the first in the middle; returns the final bits.
+
+    Args:
+        damage: Called with the places of the second model right after the scenario, and with
+            those of the first some steps later.
+    """
     model, optimizer = build(wide=300)
+    other, other_optimizer = bystander()
     memo: dict[str, Any] = {}
-    damaged = []
-    with guard(model, optimizer) if guard else nullcontext():
-        for step in range(9):
+    with guard(model, optimizer, other, other_optimizer) if guard else nullcontext():
+        for step in range(8):
             train_step(model, optimizer)
+            other(torch.randn(4, 5)).square().mean().backward()
+            other_optimizer.step()
+            other_optimizer.zero_grad()
             if step in (2, 4):
                 SCENARIOS[name](model, optimizer, memo)
-            if faults and step == 6:
+                if damage:
+                    damage(list(places_of(other, other_optimizer)))
+            if step == 6:
                 model.eval()  # a call of the root, so that what was written is marked anew
                 loss_of(model)
                 model.train()
-                for place in places_of(model, optimizer):
-                    flip(place.tensor, place.tensor.numel() // 2, 3)
-                    damaged.append(place.name)
-    return bits_of(model, optimizer), damaged
+                if damage:
+                    damage(list(places_of(model, optimizer)))
+    return bits_of(model, optimizer) + bits_of(other, other_optimizer)
 
 
 @pytest.fixture(autouse=True)
@@ -631,7 +659,7 @@ def _fresh() -> Any:
 def guarded(tmp_path: Path) -> Any:
     """Run a scenario under a Guard that was given what to watch, or finds it by itself."""
 
-    def go(name: str, *, found: bool, faults: bool = False) -> Any:
+    def go(name: str, *, found: bool, damage: Any = None) -> tuple[Any, list[bytes]]:
         guards = []
 
         def guard(*things: Any) -> everybit.Guard:
@@ -640,10 +668,10 @@ def guarded(tmp_path: Path) -> Any:
 
         if found:
             with guard():
-                result = run(name, faults=faults)
+                bits = run(name, damage=damage)
         else:
-            result = run(name, guard, faults=faults)
-        return guards[0], *result
+            bits = run(name, guard, damage=damage)
+        return guards[0], bits
 
     return go
 
@@ -651,34 +679,28 @@ def guarded(tmp_path: Path) -> Any:
 @pytest.mark.parametrize(("name", "found"), [(n, i % 2 > 0) for i, n in enumerate(SCENARIOS)])
 def test_no_finding_and_the_same_bits(name: str, found: bool, guarded: Any) -> None:
     warnings.simplefilter("ignore")
-    wanted, _ = run(name)
-    guard, bits, _ = guarded(name, found=found)
+    wanted = run(name)
+    guard, bits = guarded(name, found=found)
     assert guard.findings == ()
     assert bits == wanted
     assert guard.verdict.ok, guard.verdict.coverage
 
 
 @pytest.mark.parametrize(("name", "found"), [(n, i % 2 < 1) for i, n in enumerate(SCENARIOS)])
-def test_a_real_fault_is_still_found(name: str, found: bool, guarded: Any, caplog: Any) -> None:
+def test_real_faults_meanwhile_are_found(name: str, found: bool, guarded: Any, caplog: Any) -> None:
+    """In the same moment in other tensors, and later in those that were written."""
     warnings.simplefilter("ignore")
     caplog.set_level("ERROR", "everybit")
-    wanted, _ = run_with_pause(name)
-    guard, bits, damaged = guarded(name, found=found, faults=True)
-    names = [
-        f"{f.where.parameter}:{f.where.tensor}" if f.where.tensor else f.where.parameter
-        for f in guard.findings
-        if f.evidence["healed"]
-    ]
-    assert sorted(names) == sorted(damaged)
+    wanted = run(name)
+    damaged = []
+
+    def damage(places: Any) -> None:
+        for place in places:
+            flip(place.tensor, place.tensor.numel() // 2, 3)
+            damaged.append((place.parameter, place.state))
+
+    guard, bits = guarded(name, found=found, damage=damage)
+    names = [(f.where.parameter, f.where.tensor) for f in guard.findings if f.evidence["healed"]]
+    assert sorted(map(str, names)) == sorted(map(str, damaged))
     assert guard._journal.num_findings == len(damaged)
     assert bits == wanted
-
-
-def run_with_pause(name: str) -> tuple[list[bytes], list[str]]:
-    """The same loop, with the same extra call, and no fault."""
-    global flip
-    kept, flip = flip, lambda *_: None
-    try:
-        return run(name, faults=True)
-    finally:
-        flip = kept

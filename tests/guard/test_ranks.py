@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 import textwrap
 from typing import TYPE_CHECKING
+
+from tests.forked import Job, run_forked
 
 import everybit
 
@@ -62,44 +62,24 @@ SCRIPT = """
 """
 
 
-#: Forks two ranks for each launch, as torchrun would start them, once torch has been imported.
-LAUNCHER = """
-    import json, os, runpy, sys
-    import torch, torch._dynamo, torch.distributed, torch.nn.parallel
-
-    for port, program, args in json.loads(sys.argv[1]):
-        ranks = []
-        for rank in range(2):
-            sys.stdout.flush()
-            ranks.append(os.fork())
-            if not ranks[-1]:
-                os.environ.update(
-                    RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
-                    MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                )
-                torch.set_num_threads(1)
-                sys.argv = ["everybit", *program, "train.py", *args]
-                if program:
-                    runpy.run_module("everybit", run_name="__main__", alter_sys=True)
-                else:
-                    sys.argv = sys.argv[1:]
-                    runpy.run_path("train.py", run_name="__main__")
-                sys.exit(0)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(rank, 0)[1]) for rank in ranks]
-        assert codes == [0, 0], codes
-"""
-
-
-def launch(place: Path, *launches: tuple[list[str], list[str]]) -> None:
-    """Run each launch's two ranks: options of `everybit run` (none: bare), arguments."""
-    (place / "train.py").write_text(textwrap.dedent(SCRIPT))
-    (place / "launch.py").write_text(textwrap.dedent(LAUNCHER))
-    plan = [(free_port(), program, args) for program, args in launches]
-    done = subprocess.run(
-        [sys.executable, "launch.py", json.dumps(plan)],
-        cwd=place, capture_output=True, text=True, timeout=250, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def ranks(name: str, options: list[str], *args: str) -> list[Job]:
+    """Two ranks as torchrun would start them."""
+    port = free_port()
+    return [
+        Job(
+            name=f"{name}-{rank}",
+            options=options,
+            script=["train.py", *args, name],
+            environment={
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+            },
+        )
+        for rank in range(2)
+    ]
 
 
 def free_port() -> int:
@@ -113,12 +93,14 @@ def digests(place: Path, name: str) -> list[str]:
 
 
 def test_two_ranks_one_folder(tmp_path: Path) -> None:
-    launch(
+    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
+    ended = run_forked(
         tmp_path,
-        ([], ["ddp-first", "none", "bare", "bare"]),
-        (["run", "--on-finding", "heal"], ["optimizer-first", "fault", "bare", "found"]),
-        ([], ["ddp-first", "fault", "guard", "given"]),
+        ranks("bare", [], "ddp-first", "none", "bare"),
+        ranks("found", ["run", "--on-finding", "heal"], "optimizer-first", "fault", "bare"),
+        ranks("given", [], "ddp-first", "fault", "guard"),
     )
+    assert {code for code, _, _ in ended.values()} == {0}, ended
     bare = digests(tmp_path, "bare")
     assert bare[0] != bare[1]  # each rank has its own losses
 
