@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tests.guard.watched import bits_of, build, check_named, flip, loss_of, places_of, train_step
+from tests.guard.watched import (
+    bits_of,
+    build,
+    check_named,
+    flip,
+    loss_of,
+    one_buffer_each,
+    places_of,
+    train_step,
+)
 
 import everybit
-from everybit.guard import state as state_module
+from everybit.guard import groups as groups_module
 from everybit.guard.device_marks import DeviceMarks
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ WAITS = ["cpu", "item", "tolist", "__bool__", "__int__", "__float__", "__index__
 
 @pytest.fixture
 def _as_if_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "_on_host", lambda tensor: False)
+    monkeypatch.setattr(groups_module, "_on_host", lambda tensor: False)
 
 
 as_if_on_a_device = pytest.mark.usefixtures("_as_if_on_a_device")
@@ -50,7 +59,7 @@ def test_flips_are_caught_named_and_healed(dtype: torch.dtype, tmp_path: Path, c
         count = 0
         for step in range(2, 14):
             planted = {}
-            for place in rng.sample(places, 5):
+            for place in one_buffer_each(rng.sample(places, 5)):
                 element, bit = rng.randrange(place.tensor.numel()), rng.randrange(place.width)
                 flip(place.tensor, element, bit)
                 planted[place.parameter, place.state] = (place, element, bit)
