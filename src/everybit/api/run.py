@@ -15,9 +15,10 @@ from everybit.api.program import find_program, flush, print_own_traceback, say_e
 from everybit.api.torch_import import TorchImport
 from everybit.core.config import Config
 from everybit.core.errors import EverybitError, PathError, StoppedError
+from everybit.core.ranks import rank_and_world
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.host import capture_environment
-from everybit.ledger import EndReason, RunWriter, exit_code
+from everybit.ledger import End, EndReason, RunWriter, end_after, exit_code
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class _ScriptWatch:
         if self._guard is not None:
             self._guard.close(reason, code, detail)
         elif self.is_ours:
-            self._write_end(reason, code, detail)
+            self._write_end(End(reason=reason, code=code, detail=detail))
 
     def verdict(self) -> Verdict:
         """Return the verdict of the run, written into its folder where that is possible."""
@@ -184,20 +185,15 @@ class _ScriptWatch:
             )
 
     def _end_without_torch(self, error: BaseException | None) -> None:
-        if error is None:
-            self._write_end(EndReason.CLEAN)
-        elif isinstance(error, SystemExit):
-            code = exit_code(error)
-            self._write_end(EndReason.EXIT if code else EndReason.CLEAN, code)
-        else:
-            self._write_end(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
+        self._write_end(end_after(error))
 
-    def _write_end(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
+    def _write_end(self, end: End) -> None:
         try:
+            rank, world_size = rank_and_world(os.environ)
             writer = RunWriter.open(
                 self._absolute,
-                rank=int(os.environ.get("RANK", "0")),
-                world_size=int(os.environ.get("WORLD_SIZE", "1")),
+                rank=rank,
+                world_size=world_size,
                 command=[sys.executable, *sys.argv],
                 environment=capture_environment(),
                 config=asdict(self._config),
@@ -206,7 +202,7 @@ class _ScriptWatch:
             self._failure = self._failure or str(error)
             return
         writer.coverage(self._uncovered(), {"steps": 0})
-        writer.end(reason, code, detail)
+        writer.end(end.reason, end.code, end.detail)
         writer.close()
 
     def _uncovered(self) -> Coverage:

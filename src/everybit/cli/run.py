@@ -14,6 +14,7 @@ from everybit.cli.failure import tell
 from everybit.cli.options import config_options
 from everybit.cli.output import wants_color
 from everybit.cli.streams import restore_streams
+from everybit.core.ranks import rank_and_world
 
 if TYPE_CHECKING:
     from everybit.cli.output import Output
@@ -56,7 +57,7 @@ def command(
 
     restore_streams()
     outcome = run(target, args, module=module, config=config)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if rank_and_world(os.environ)[0] == 0:
         if outcome.stopped:
             tell(outcome.stopped)
         if not config.quiet or outcome.verdict.findings:

@@ -35,7 +35,7 @@ def coverage_of(
     checked = (
         Checked(what="steps recorded", count=num_steps),
         Checked(what="tests of a tensor at rest", count=state.num_tested),
-        Checked(what="tensors under marks", count=state.num_tensors),
+        Checked(what="tensors under marks", count=state.most_tensors),
         Checked(what="digests recorded", count=record.num_digests),
     )
     skipped = []

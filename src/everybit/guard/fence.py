@@ -24,10 +24,12 @@ class Fence:
 
     Attributes:
         fault: The error, "" where there was none.
+        is_inside: Whether a function is being called.
     """
 
     def __init__(self) -> None:
         self.fault = ""
+        self.is_inside = False
         self._journal: Journal | None = None
         self._pid = os.getpid()
 
@@ -49,9 +51,10 @@ class Fence:
         if self.fault or self._journal is None or not self.is_ours:
             return None
         journal = self._journal
+        inside, self.is_inside = self.is_inside, True
         began = time.perf_counter()
         try:
-            with torch.no_grad(), torch._C.DisableTorchFunction():
+            with torch._C.DisableTorchFunction(), torch.no_grad():
                 if not _modes_are_active():
                     return look(*args)
                 with _no_modes():
@@ -60,6 +63,7 @@ class Fence:
             self.give_up(error)
             return None
         finally:
+            self.is_inside = inside
             journal.spent_s += time.perf_counter() - began
 
     def give_up(self, error: Exception) -> None:

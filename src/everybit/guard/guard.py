@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 from everybit.core.boundary import Boundary
 from everybit.core.config import Config, OnFinding
 from everybit.core.errors import StoppedError, UsageError
+from everybit.core.ranks import rank_and_world
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.detect.at_rest import judge_at_rest
 from everybit.guard.account import coverage_of
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.fence import Fence
 from everybit.guard.journal import Journal
-from everybit.guard.policy import policy_for
+from everybit.guard.policy import LOGGER, policy_for
 from everybit.guard.record import RecordCheck
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
-from everybit.ledger import EndReason, RunWriter, exit_code
+from everybit.ledger import EndReason, RunWriter, end_after
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Guard:
             before_save=self._before_save,
             fence=self._fence,
         )
+        self._watch.state.before_loss(self._before_loss)
         self._at_rest = AtRestCheck(
             self._watch.state,
             heal=policy is OnFinding.HEAL,
@@ -86,7 +88,7 @@ class Guard:
         self._act = policy_for(policy)
         self._journal: Journal | None = None
         self._saved_at = -1
-        self._rank = int(os.environ.get("RANK", "0"))
+        self._rank, self._world_size = rank_and_world(os.environ)
 
     @property
     def step(self) -> int:
@@ -120,7 +122,7 @@ class Guard:
         writer = RunWriter.open(
             self.path,
             rank=self._rank,
-            world_size=int(os.environ.get("WORLD_SIZE", "1")),
+            world_size=self._world_size,
             command=[sys.executable, *sys.argv],
             environment=capture_environment(),
             config=asdict(self.config),
@@ -142,20 +144,10 @@ class Guard:
             except StoppedError as stop:
                 stopped = stop
         self._watch.remove()
-        self._close_after(stopped or error)
+        end = end_after(stopped or error)
+        self.close(end.reason, end.code, end.detail)
         if stopped is not None:
             raise stopped
-
-    def _close_after(self, error: BaseException | None) -> None:
-        if error is None:
-            self.close(EndReason.CLEAN)
-        elif isinstance(error, StoppedError):
-            self.close(EndReason.STOPPED, 1, error.what)
-        elif isinstance(error, SystemExit):
-            code = exit_code(error)
-            self.close(EndReason.EXIT if code else EndReason.CLEAN, code)
-        else:
-            self.close(EndReason.EXCEPTION, 1, f"{type(error).__name__}: {error}")
 
     def close(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         """Write coverage and the end record: on leaving the Guard, or from a signal's handler."""
@@ -176,8 +168,8 @@ class Guard:
                 fault=self._fence.fault,
             ),
             stats={
-                "tensors": state.num_tensors,
-                "bytes": state.num_bytes,
+                "tensors": state.most_tensors,
+                "bytes": state.most_bytes,
                 "legitimate_writes": state.num_rebaselined,
                 "stopped": reason is EndReason.STOPPED,
             },
@@ -189,17 +181,25 @@ class Guard:
         if findings:
             self._act(findings)
 
-    def _before_save(self) -> None:
-        """Test what goes into a state_dict, once a step: some loops take one at every step."""
-        if self._saved_at != self.step:
+    def _before_save(self, whole: bool) -> None:
+        """Test what goes into a state_dict or file; for parts of a model once a step."""
+        if whole or self._saved_at != self.step:
             self._saved_at = self.step
             self._test_at_end()
 
+    def _before_loss(self) -> None:
+        """Test what the program lets go of: this comes from the garbage collector."""
+        try:
+            self._test_at_end()
+        except StoppedError as stop:
+            LOGGER.error("everybit: %s", stop.line())
+
     def _test_at_end(self) -> None:
-        if not self._watch.boundaries.inside:
-            findings = self._fence(self._final_test)
-            if findings:
-                self._act(findings)
+        with self._watch.boundaries.lock:
+            if not self._watch.boundaries.inside and not self._fence.is_inside:
+                findings = self._fence(self._final_test)
+                if findings:
+                    self._act(findings)
 
     def _is_checked(self, step: int) -> bool:
         return step % self.config.every == 0

@@ -13,7 +13,7 @@ import torch
 from everybit.core.boundary import Boundary
 from everybit.core.link import Link
 from everybit.core.observation import TensorTable
-from everybit.guard.state import BUFFERS
+from everybit.guard.groups import BUFFERS
 from everybit.probe.digest import flatten, grid_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
 from everybit.probe.rng import rng_words

@@ -1,4 +1,4 @@
-"""Saving is a use of the carried state: it is tested before it goes into a state_dict."""
+"""Saving is a use of the carried state: it is tested before it goes into a state_dict or file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,22 @@ if TYPE_CHECKING:
 class Saves:
     """Call back before a watched module, a part of one, or an optimizer gives its state_dict.
 
+    `torch.save` counts too: it may be given the module itself.
+
     Args:
         is_watched: Whether a module or an optimizer holds anything that is tested.
-        before: What to call.
+        is_whole: Whether it is a root module or an optimizer, and not a part.
+        before: What to call, with whether the save may hold all of the state, not a part.
     """
 
-    def __init__(self, is_watched: Callable[[Saved], bool], before: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        is_watched: Callable[[Saved], bool],
+        is_whole: Callable[[Saved], bool],
+        before: Callable[[bool], None],
+    ) -> None:
         self._is_watched = is_watched
+        self._is_whole = is_whole
         self._before = before
         self._depth = 0
         self._patches = Patches()
@@ -32,16 +41,22 @@ class Saves:
         """Start listening."""
         self._patches.wrap(torch.nn.Module, "state_dict", self._state_dict)
         self._patches.wrap(torch.optim.Optimizer, "state_dict", self._state_dict)
+        self._patches.wrap(torch, "save", self._save)
 
     def remove(self) -> None:
         """Stop listening."""
         self._patches.undo()
 
+    def _save(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._depth == 0:
+            self._before(True)
+        return original(*args, **kwargs)
+
     def _state_dict(self, original: Any, item: Any, *args: Any, **kwargs: Any) -> Any:
         # A module asks its children for theirs: the outermost call is the save.
         outermost = self._depth == 0 and not torch.compiler.is_compiling()
         if outermost and self._is_watched(item):
-            self._before()
+            self._before(self._is_whole(item))
         self._depth += 1
         try:
             return original(item, *args, **kwargs)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from everybit.core.damage import Role
 from everybit.guard.device_marks import DeviceMarks
+from everybit.guard.groups import BUFFERS, fits_marks, grouped, split_by_place
 from everybit.guard.locate import find_damage
 from everybit.guard.marks import Marks
 from everybit.guard.members import Members
+from everybit.guard.question import AnyMarks, Question, answers_of, doubt_statistics
 from everybit.guard.sharing import Sharing
 from everybit.guard.tracked import (
     Tracked,
     nested_holders,
-    track_module,
-    track_optimizer,
 )
 from everybit.guard.writers import Access, Writers
-from everybit.probe.memory import is_shared, is_uninitialised, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,24 +26,7 @@ if TYPE_CHECKING:
     from everybit.core.damage import Damage
     from everybit.core.grid import Words
 
-#: Groups beside those of the optimizers, which go by their names.
-BUFFERS = "(buffers)"
-OTHERS = "(others)"
-
-AnyMarks = Marks | DeviceMarks
-
 _READ = "its `.data` was taken before, and a native write through that is not counted"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Question:
-    """A comparison that was made: on accelerators its answer is still on the device."""
-
-    marks: AnyMarks
-    indices: list[int]
-    answer: list[bool] | torch.Tensor
-    doubts: dict[int, str] = field(default_factory=dict)
-    void: set[int] = field(default_factory=set)  # Marked anew since: no longer asked.
 
 
 class CarriedState:
@@ -80,7 +61,7 @@ class CarriedState:
         self._groups: dict[str, list[AnyMarks]] = {}
         self._structure: list[int] = []
         self._nested: list[Any] = []
-        self._deferred: list[_Question] = []
+        self._deferred: list[Question] = []
         self._sharing = Sharing()
 
     def before_loss(self, call: Callable[[], None]) -> None:
@@ -125,7 +106,7 @@ class CarriedState:
         groups = {}
         for key, items in self._enumerate().items():
             known = self._groups.get(key)
-            if known is not None and key not in written and _fits(known, items):
+            if known is not None and key not in written and fits_marks(known, items):
                 groups[key] = known
             else:
                 groups[key] = self._marked(items, known)
@@ -231,12 +212,14 @@ class CarriedState:
                 if any_moved:
                     moved.add(key)
                 if indices:
-                    question = _Question(marks, indices, marks.compare(indices), doubts)
+                    question = Question(marks, indices, marks.compare(indices), doubts)
                     if defer and isinstance(question.answer, torch.Tensor):
                         self._deferred.append(question)
                     else:
                         asked.append((question, False))
-        answers = _answers([question for question, _ in asked])
+        answers = answers_of([question for question, _ in asked])
+        for (question, _), flags in zip(asked, answers, strict=True):
+            doubt_statistics(question, flags)
         told: set[tuple[int, int]] = set()
         damages = [
             (damage, late)
@@ -328,7 +311,7 @@ class CarriedState:
 
     def _judge(
         self,
-        question: _Question,
+        question: Question,
         flags: list[bool],
         told: set[tuple[int, int]],
         *,
@@ -351,48 +334,11 @@ class CarriedState:
         return damages
 
     def _enumerate(self) -> dict[str, list[Tracked]]:
-        groups: dict[str, list[Tracked]] = {name: [] for _, name in self.members.optimizers}
-        groups |= {OTHERS: [], BUFFERS: []}
-        owner_of = {
-            id(parameter): name
-            for optimizer, name in reversed(self.members.optimizers)
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
-        parameters: dict[int, Tracked] = {}
-        seen: set[int] = set()
-        for module, root_name in self.members.roots:
-            for item in track_module(module, root_name):
-                if id(item.tensor) in seen:
-                    continue
-                seen.add(id(item.tensor))
-                if item.role is Role.PARAMETER:
-                    parameters[id(item.tensor)] = item
-                if self._readable(item):
-                    group = owner_of.get(id(item.tensor), OTHERS)
-                    groups[BUFFERS if item.role is Role.BUFFER else group].append(item)
-        for optimizer, name in self.members.optimizers:
-            for item in track_optimizer(optimizer, name, parameters):
-                if id(item.tensor) not in seen and self._readable(item):
-                    seen.add(id(item.tensor))
-                    groups[name].append(item)
-        return groups
-
-    def _readable(self, item: Tracked) -> bool:
-        if is_uninitialised(item.tensor):
-            return False  # There is nothing to test; once there is, it is taken up.
-        reason = why_unreadable(item.tensor)
-        if not reason and is_shared(item.tensor):
-            reason = "it is shared with other processes, which may write to it"
-        if not reason and item.tensor.is_inference():
-            reason = "made in inference mode: nothing counts the writes to it"
-        if reason:
-            self.skipped[item.label] = reason
-        return not reason
+        return grouped(self.members, self.skipped)
 
     def _marked(self, items: list[Tracked], known: list[AnyMarks] | None) -> list[AnyMarks]:
-        if known is None or not _fits(known, items):
-            on_host, elsewhere = _split(items)
+        if known is None or not fits_marks(known, items):
+            on_host, elsewhere = split_by_place(items)
             known = [Marks(on_host, shadow=self._shadow)]
             if elsewhere:
                 known.append(DeviceMarks(elsewhere, shadow=self._shadow))
@@ -405,40 +351,3 @@ class CarriedState:
             self._writers.settle(item.tensor for item in marks.tracked)
             for other, index in self._sharing.beside(marks):
                 other.take_one(index)
-
-
-def _fits(known: list[AnyMarks], items: list[Tracked]) -> bool:
-    """Whether these are marks of the same tensors in the same memory; takes over their names."""
-    on_host, elsewhere = _split(items)
-    wanted = [on_host, elsewhere] if elsewhere else [on_host]
-    fits = len(known) == len(wanted) and all(
-        marks.fits(part) for marks, part in zip(known, wanted, strict=True)
-    )
-    if fits:
-        for marks, part in zip(known, wanted, strict=True):
-            marks.tracked = part
-    return fits
-
-
-def _split(items: list[Tracked]) -> tuple[list[Tracked], list[Tracked]]:
-    on_host = [item for item in items if _on_host(item.tensor)]
-    return on_host, [item for item in items if not _on_host(item.tensor)]
-
-
-def _on_host(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu"
-
-
-def _answers(questions: list[_Question]) -> list[list[bool]]:
-    """Read all answers, those on accelerators with one sync a device."""
-    by_device: dict[torch.device, list[torch.Tensor]] = {}
-    for question in questions:
-        if isinstance(question.answer, torch.Tensor):
-            by_device.setdefault(question.answer.device, []).append(question.answer)
-    read = {device: iter(torch.cat(flags).tolist()) for device, flags in by_device.items()}
-    return [
-        [next(read[question.answer.device]) for _ in question.indices]
-        if isinstance(question.answer, torch.Tensor)
-        else question.answer
-        for question in questions
-    ]

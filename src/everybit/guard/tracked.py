@@ -119,6 +119,11 @@ def track_optimizer(
         name: Its name.
         parameters: Tracked parameters of the modules, by `id` of the tensor.
     """
+    entries: list[tuple[Any, Any]] = list(optimizer.state.items())
+    for key, state in entries:
+        if not isinstance(key, torch.Tensor) and isinstance(state, (dict, list)):
+            for path, holder, at, value in _tensors_in(state):
+                yield Tracked(Role.STATE, value, holder, at, f"{name}.{key}", None, name, path)
     for group_index, group in enumerate(optimizer.param_groups):
         place = f"{name}.group{group_index}"
         for path, holder, key, value in _tensors_in(group, but="params"):

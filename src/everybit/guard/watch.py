@@ -11,6 +11,7 @@ from everybit.guard.boundaries import Boundaries
 from everybit.guard.discover import Discovery, roots_of
 from everybit.guard.saves import Saves
 from everybit.guard.state import CarriedState
+from everybit.guard.tracked import unwrap
 from everybit.guard.writers import Writers
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Watch:
         *,
         shadow: bool,
         reach: Emit,
-        before_save: Callable[[], None],
+        before_save: Callable[[bool], None],
         fence: Callable[..., Any],
     ) -> None:
         self._writers = Writers()
@@ -46,7 +47,7 @@ class Watch:
         self.boundaries = Boundaries(reach, self._wants, self._abandon)
         self.complete = False
         self._fence = fence
-        self._saves = Saves(self._is_watched, before_save)
+        self._saves = Saves(self._is_watched, self._is_whole, before_save)
         self._finds = not watched
         self._discovery = Discovery(self._take_up if self._finds else None, self._take_up_wrapper)
         self._given = watched
@@ -123,6 +124,12 @@ class Watch:
             return False
         self._add(optimizer)
         return True
+
+    def _is_whole(self, item: Watched) -> bool:
+        """Whether the item is a root module, or an optimizer."""
+        return not isinstance(item, torch.nn.Module) or any(
+            item is unwrap(root) or item is root for root, _ in self.state.members.roots
+        )
 
     def _is_watched(self, item: Watched) -> bool:
         """Whether a state_dict of the item holds tensors that are tested."""

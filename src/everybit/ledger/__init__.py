@@ -6,7 +6,7 @@ sides of it.
 """
 
 from everybit.ledger.damage import Damage
-from everybit.ledger.end import End, EndReason, exit_code
+from everybit.ledger.end import End, EndReason, end_after, exit_code
 from everybit.ledger.process import Liveness
 from everybit.ledger.reader import LogReader
 from everybit.ledger.run import RunReader, open_run
@@ -21,6 +21,7 @@ __all__ = [
     "RecordingStopped",
     "RunReader",
     "RunWriter",
+    "end_after",
     "exit_code",
     "open_run",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
+from everybit.core.errors import StoppedError
 from everybit.ledger.payload import PayloadError
 
 if TYPE_CHECKING:
@@ -59,3 +60,15 @@ def exit_code(end: SystemExit) -> int:
     if end.code is None:
         return 0
     return end.code & 0xFF if isinstance(end.code, int) else 1
+
+
+def end_after(error: BaseException | None) -> End:
+    """Return the end record of a job that ended with `error`, None where it ended by itself."""
+    if error is None:
+        return End(reason=EndReason.CLEAN)
+    if isinstance(error, StoppedError):
+        return End(reason=EndReason.STOPPED, code=1, detail=error.what)
+    if isinstance(error, SystemExit):
+        code = exit_code(error)
+        return End(reason=EndReason.EXIT if code else EndReason.CLEAN, code=code)
+    return End(reason=EndReason.EXCEPTION, code=1, detail=f"{type(error).__name__}: {error}")

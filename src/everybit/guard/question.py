@@ -1,0 +1,70 @@
+"""Comparisons with the marks: asked at once, answered together, on accelerators with one sync."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from everybit.core.damage import Role
+from everybit.guard.device_marks import DeviceMarks
+from everybit.guard.locate import find_damage
+from everybit.guard.marks import Marks
+
+AnyMarks = Marks | DeviceMarks
+
+#: Statistics of fewer elements are not told from damage.
+_MIN_STATISTICS = 8
+
+_STATISTICS = (
+    "several buffers of the module changed together, as a native kernel does that updates its "
+    "statistics outside a call of the root module"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A comparison that was made: on accelerators its answer is still on the device."""
+
+    marks: AnyMarks
+    indices: list[int]
+    answer: list[bool] | torch.Tensor
+    doubts: dict[int, str] = field(default_factory=dict)
+    void: set[int] = field(default_factory=set)  # Marked anew since: no longer asked.
+
+
+def doubt_statistics(question: Question, flags: list[bool]) -> None:
+    """Doubt buffers of one module that changed together and throughout: no fault does that.
+
+    Native kernels write a module's statistics without moving a version counter; within a call of
+    the root module that is expected, past it nothing tells it from damage.
+    """
+    marks = question.marks
+    changed: dict[int, list[int]] = {}
+    for index, flag in zip(question.indices, flags, strict=True):
+        item = marks.tracked[index]
+        if flag and item.role is Role.BUFFER and item.tensor.numel() >= _MIN_STATISTICS:
+            changed.setdefault(item.owner, []).append(index)
+    for indices in changed.values():
+        if len(indices) > 1 and all(_throughout(marks, index) for index in indices):
+            question.doubts.update(dict.fromkeys(indices, _STATISTICS))
+
+
+def _throughout(marks: AnyMarks, index: int) -> bool:
+    damage = find_damage(marks, index, heal=False)
+    return 10 * len(damage.elements) >= 9 * marks.tracked[index].tensor.numel()
+
+
+def answers_of(questions: list[Question]) -> list[list[bool]]:
+    """Read all answers, those on accelerators with one sync a device."""
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for question in questions:
+        if isinstance(question.answer, torch.Tensor):
+            by_device.setdefault(question.answer.device, []).append(question.answer)
+    read = {device: iter(torch.cat(flags).tolist()) for device, flags in by_device.items()}
+    return [
+        [next(read[question.answer.device]) for _ in question.indices]
+        if isinstance(question.answer, torch.Tensor)
+        else question.answer
+        for question in questions
+    ]
