@@ -81,8 +81,8 @@ class Marks(Placement):
         if view is None:
             view = self.memories[index].bytes_()
         if len(view) <= BLOCK_BYTES:
-            self._layout.fill(self._vector, index, view)
             self._hashes[index] = xxhash.xxh3_64_intdigest(view.data)
+            self._layout.fill(self._vector, index, view)
         else:
             hasher = xxhash.xxh3_64()
             self._layout.fill(self._vector, index, view, hasher)

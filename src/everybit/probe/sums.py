@@ -115,12 +115,13 @@ class SumLayout:
         reduce = np.add.reduce
         at = mid
         for first in range(0, num_full, BLOCK_ROWS):
+            # The first visit reads memory, the others the cache; measured fastest in this order.
             piece = words[first : first + BLOCK_ROWS]
-            reduce(piece, axis=1, out=vector[start + first : start + first + len(piece)])
-            reduce(piece, axis=0, out=vector[at : at + ROW_WORDS])
-            at += ROW_WORDS
             if hasher is not None:
                 hasher.update(piece)
+            reduce(piece, axis=0, out=vector[at : at + ROW_WORDS])
+            reduce(piece, axis=1, out=vector[start + first : start + first + len(piece)])
+            at += ROW_WORDS
         rest = len(data) - num_full * ROW_BYTES
         if not rest:
             return
