@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tests.guard.watched import (
-    bits_of,
-    build,
-    check_named,
-    flip,
-    loss_of,
-    one_buffer_each,
-    places_of,
-    train_step,
-)
+from tests.guard.watched import bits_of, build, check_named, flip, loss_of, places_of, train_step
 
 import everybit
 from everybit.guard import groups as groups_module
@@ -59,7 +50,7 @@ def test_flips_are_caught_named_and_healed(dtype: torch.dtype, tmp_path: Path, c
         count = 0
         for step in range(2, 14):
             planted = {}
-            for place in one_buffer_each(rng.sample(places, 5)):
+            for place in rng.sample(places, 5):
                 element, bit = rng.randrange(place.tensor.numel()), rng.randrange(place.width)
                 flip(place.tensor, element, bit)
                 planted[place.parameter, place.state] = (place, element, bit)

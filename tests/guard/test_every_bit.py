@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tests.guard.watched import (
-    bits_of,
-    build,
-    check_named,
-    flip,
-    one_buffer_each,
-    places_of,
-    train_step,
-)
+from tests.guard.watched import bits_of, build, check_named, flip, places_of, train_step
 
 import everybit
 
@@ -30,16 +22,13 @@ AT_ONCE = 3
 def plan(model: Any, optimizer: Any) -> list[list[tuple[int, int, int]]]:
     """(tensor, element, bit) for every bit position of every tensor, a few tensors a step."""
     rng = random.Random(1)
-    places = list(places_of(model, optimizer))
     left = [
         [(index, rng.randrange(place.tensor.numel()), bit) for bit in range(place.width)]
-        for index, place in enumerate(places)
+        for index, place in enumerate(places_of(model, optimizer))
     ]
     steps = []
     while any(left):
-        fullest = sorted(filter(None, left), key=len, reverse=True)
-        chosen = one_buffer_each([places[flips[0][0]] for flips in fullest])[:AT_ONCE]
-        fullest = [flips for flips in fullest if places[flips[0][0]] in chosen]
+        fullest = sorted(filter(None, left), key=len, reverse=True)[:AT_ONCE]
         steps.append([flips.pop(rng.randrange(len(flips))) for flips in fullest])
     return steps
 

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tests.guard.watched import (
-    bits_of,
-    build,
-    flip,
-    loss_of,
-    one_buffer_each,
-    places_of,
-    train_step,
-)
+from tests.guard.watched import bits_of, build, flip, loss_of, places_of, train_step
 from torch import nn
 
 import everybit
@@ -703,7 +695,7 @@ def test_real_faults_meanwhile_are_found(name: str, found: bool, guarded: Any, c
     damaged = []
 
     def damage(places: Any) -> None:
-        for place in one_buffer_each(places):
+        for place in places:
             flip(place.tensor, place.tensor.numel() // 2, 3)
             damaged.append((place.parameter, place.state))
 

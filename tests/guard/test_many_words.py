@@ -43,8 +43,6 @@ def damage(rng: random.Random, seed: int, model: Any, optimizer: Any) -> list[In
             continue
         if (fault.parameter, fault.tensor) in planted:
             continue
-        if fault.kind == "buffer" and any(i.fault.kind == "buffer" for i in planted.values()):
-            continue
         injection = inject.apply(fault, model, optimizer)
         if injection.changes:
             planted[fault.parameter, fault.tensor] = injection

@@ -45,7 +45,7 @@ def train_step(model: nn.Module, optimizer: Any) -> None:
     optimizer.zero_grad()
 
 
-@dataclass(eq=False)
+@dataclass
 class Place:
     """A carried tensor and what a finding calls it."""
 
@@ -78,23 +78,6 @@ def places_of(model: nn.Module, optimizer: Any = None) -> Iterator[Place]:
         for parameter, state in optimizer.state.items():
             for key, value in state.items() if id(parameter) in names else ():
                 yield Place(value, names[id(parameter)], "state", key)
-
-
-def one_buffer_each(places: list[Place]) -> list[Place]:
-    """The places without all but the first buffer of each module.
-
-    Where several buffers of one module change at once, a native kernel may have updated its
-    statistics: that is told and not healed.
-    """
-    seen: set[str] = set()
-    kept = []
-    for place in places:
-        module = place.parameter.rpartition(".")[0]
-        if place.kind != "buffer" or module not in seen:
-            kept.append(place)
-        if place.kind == "buffer":
-            seen.add(module)
-    return kept
 
 
 def bits_of(*things: Any) -> list[bytes]:

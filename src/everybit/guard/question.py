@@ -52,7 +52,9 @@ def doubt_statistics(question: Question, flags: list[bool]) -> None:
 
 def _throughout(marks: AnyMarks, index: int) -> bool:
     damage = find_damage(marks, index, heal=False)
-    return 10 * len(damage.elements) >= 9 * marks.tracked[index].tensor.numel()
+    # Where only rows are known, those that changed have to be nearly all.
+    num_changed = damage.num_elements or sum(end - start for start, end in damage.element_ranges)
+    return 10 * num_changed >= 9 * marks.tracked[index].tensor.numel()
 
 
 def answers_of(questions: list[Question]) -> list[list[bool]]:
