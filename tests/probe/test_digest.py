@@ -11,7 +11,7 @@ import torch
 from tests.probe.tensors import DTYPES, SIZES, canonical_bytes, filled, layouts, random_bytes
 
 from everybit.core.grid import GridSums, grid_digest
-from everybit.probe.digest import flatten, grid_of, grid_words, plain_word
+from everybit.probe.digest import flatten, grid_of, grid_words, memory_words, plain_word
 from everybit.probe.grid_device import DeviceSums, device_digest
 from everybit.probe.memory import TensorMemory, dtype_name
 from everybit.probe.sums import sum_layout
@@ -196,3 +196,14 @@ def test_plain_words_tell_values_and_types_apart() -> None:
 def test_what_has_no_value_has_no_word() -> None:
     structured = np.zeros(2, dtype=[("a", object), ("b", "i4")])
     assert [plain_word(v) for v in (object(), [1], np.array([object()]), structured)] == [None] * 4
+
+
+def test_memory_words_tell_bytes_dtype_and_shape_whatever_the_strides() -> None:
+    base = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
+    others = [base.int(), base.view(torch.int32), base.reshape(6, 4), base + 1, base[:0]]
+    (word,) = memory_words([base])
+    assert memory_words([base.permute(2, 0, 1).contiguous().permute(1, 2, 0)]) == [word]
+    assert len({word, *memory_words(others)}) == 6
+    flipped = base.clone()
+    flipped.view(torch.int32)[1, 2, 3] ^= 1
+    assert memory_words([flipped]) != [word]

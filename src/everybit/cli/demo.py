@@ -32,7 +32,6 @@ def command(out: Path | None, quiet: bool) -> int:
     from everybit.api.demo import demo
     from everybit.guard.policy import LOGGER
 
-    LOGGER.setLevel("ERROR")  # The demo tells each finding itself.
     color = wants_color(sys.stdout)
     shown = sys.stderr.isatty() and not quiet
 
@@ -50,7 +49,12 @@ def command(out: Path | None, quiet: bool) -> int:
                 sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    result = demo(out, say=say, progress=progress)
+    level = LOGGER.level
+    LOGGER.setLevel("ERROR")  # The demo tells each finding itself.
+    try:
+        result = demo(out, say=say, progress=progress)
+    finally:
+        LOGGER.setLevel(level)
     if quiet:
         emit(str(result.page))
     return 1 if result.failures else 0

@@ -14,12 +14,12 @@ from everybit.core.boundary import Boundary
 from everybit.core.link import Link
 from everybit.core.observation import TensorTable
 from everybit.guard.groups import BUFFERS
-from everybit.probe.digest import flatten, grid_words, plain_word, readable
+from everybit.probe.digest import flatten, grid_words, memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
 from everybit.probe.rng import rng_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from everybit.guard.moment import Moment
     from everybit.guard.state import CarriedState
@@ -152,7 +152,8 @@ class RecordCheck:
             gradient = tensor.grad
             if gradient is not None:
                 named.append((label, gradient.detach()))
-        self._add_values(Link.GRAD, named)
+        # Gradients never agree between kinds of devices: the cheaper digest will do on the CPU.
+        self._add_values(Link.GRAD, named, memory_words)
 
     def _update(self, moment: Moment) -> None:
         groups = [BUFFERS]
@@ -162,7 +163,12 @@ class RecordCheck:
         for names, words in self._state.tables(groups):
             self._column(Link.UPDATE).add(names, _as_list(words))
 
-    def _add_values(self, link: Link, values: Sequence[tuple[str, Any]]) -> None:
+    def _add_values(
+        self,
+        link: Link,
+        values: Sequence[tuple[str, Any]],
+        words_of: Callable[[list[torch.Tensor]], Iterable[int]] = grid_words,
+    ) -> None:
         column = self._column(link)
         on_cpu = []
         for name, value in values:
@@ -179,8 +185,8 @@ class RecordCheck:
             else:
                 column.add([name], [device_digest(value)])
         if on_cpu:
-            words = grid_words([value.detach() for _, value in on_cpu])
-            column.add([name for name, _ in on_cpu], words.tolist())
+            words = words_of([value.detach() for _, value in on_cpu])
+            column.add([name for name, _ in on_cpu], map(int, words))
 
 
 def _as_list(words: Any) -> list[int | torch.Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 
 from everybit.core.digest import Algorithm, Digest
-from everybit.core.grid import ROW_BYTES
+from everybit.core.grid import ROW_BYTES, header_word
 from everybit.probe.grid_device import device_digest
 from everybit.probe.memory import TensorMemory, row_major, why_unreadable
 from everybit.probe.sums import sum_layout
@@ -36,6 +36,22 @@ def grid_words(tensors: Sequence[torch.Tensor]) -> np.ndarray[Any, np.dtype[np.u
             layout.fill(vector, index, memory.bytes_())
     layout.fill_small(vector, [memories[index].copy() for index in layout.small])
     return layout.digests(vector)
+
+
+def memory_words(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return the XXH3-64 of each CPU tensor's canonical bytes, seeded with its header word.
+
+    Half the cost of `grid`, for values that are compared on one kind of device only.
+
+    Raises:
+        ValueError: A tensor has no readable bytes.
+    """
+    words = []
+    for tensor in tensors:
+        memory = TensorMemory.of(tensor if tensor.is_contiguous() else tensor.contiguous())
+        seed = header_word(memory.dtype, tuple(tensor.shape))
+        words.append(xxhash.xxh3_64_intdigest(memory.bytes_().data, seed=seed))
+    return words
 
 
 def grid_of(tensor: torch.Tensor) -> Digest:
