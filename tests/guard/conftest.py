@@ -12,7 +12,7 @@ from everybit.guard import guard as guard_module
 from everybit.host import capture_environment
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Any:
     """Small models gain nothing from threads, and lose much where other jobs want the cores."""
     before = torch.get_num_threads()
@@ -21,7 +21,7 @@ def _one_thread() -> Any:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _few_objects() -> Any:
     """Models are looked for among all live objects: leave out those of torch and of pytest."""
     gc.collect()
@@ -30,7 +30,7 @@ def _few_objects() -> Any:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _environment_once() -> Any:
     """Look at the machine once, not for each of many Guards."""
     known = capture_environment()

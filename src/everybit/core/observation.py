@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from everybit.core.link import Link
 
@@ -96,6 +96,20 @@ class Observation:
     kind: str
     step: int
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def unique_name(name: str, taken: Collection[str]) -> str:
+    """Return `name`, or the first of `name#1`, `name#2` ... that is not taken.
+
+    >>> unique_name("Adam", ["Adam", "Adam#1"]), unique_name("Adam", ["Adam#1"])
+    ('Adam#2', 'Adam')
+    """
+    number = 0
+    unique = name
+    while unique in taken:
+        number += 1
+        unique = f"{name}#{number}"
+    return unique
 
 
 def state_entry(optimizer: str, parameter: str, tensor: str) -> str:

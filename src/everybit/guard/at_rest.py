@@ -32,7 +32,6 @@ class AtRestCheck:
 
     def __init__(self, state: CarriedState, *, heal: bool, patient: bool) -> None:
         self.state = state
-        self.num_tests = 0
         self._heal = heal
         self._patient = patient
 
@@ -58,11 +57,9 @@ class AtRestCheck:
 
     def test_everything(self) -> list[tuple[Damage, bool]]:
         """Test all carried state, before it is saved or the run ends."""
-        self.num_tests += 1
         return self.state.test(None, roles=set(Role), heal=self._heal)
 
     def _test_forward(self, moment: Moment) -> list[tuple[Damage, bool]]:
-        self.num_tests += 1
         # A call inside an update (a closure) comes while the optimizer writes its parameters.
         roles = {Role.BUFFER} if moment.updating else _FIRST_USE_IN_FORWARD
         found = self.state.test(None, roles=roles, heal=self._heal, defer=self._patient)
@@ -72,7 +69,6 @@ class AtRestCheck:
     def _test_update(
         self, optimizer: torch.optim.Optimizer, *, used: bool
     ) -> list[tuple[Damage, bool]]:
-        self.num_tests += 1
         groups = self.state.members.written_by(optimizer)
         found = self.state.test(groups, roles=_FIRST_USE_IN_UPDATE, heal=self._heal)
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from everybit.core.observation import unique_name
 from everybit.guard.tracked import track_module, unwrap
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Members:
         roots = [(known, name) for known, name in roots if known not in replaced]
         taken = [name for _, name in roots]
         if None in taken:
-            name = _unique(type(unwrap(module)).__name__, [name or "" for name in taken])
+            name = unique_name(type(unwrap(module)).__name__, [name or "" for name in taken])
             roots.append((module, name))
         else:
             roots.insert(0, (module, None))
@@ -61,7 +62,7 @@ class Members:
     def add_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Track an optimizer."""
         if self.name_of(optimizer) is None:
-            name = _unique(type(optimizer).__name__, [n for _, n in self.optimizers])
+            name = unique_name(type(optimizer).__name__, [n for _, n in self.optimizers])
             self._optimizers = [
                 (ref, known) for ref, known in self._optimizers if ref() is not None
             ]
@@ -89,8 +90,3 @@ class Members:
 
     def _gone(self, gone: weakref.ref[Any]) -> None:
         self._lost(next((name for ref, name in self._optimizers if ref is gone), None))
-
-
-def _unique(name: str, taken: list[str]) -> str:
-    count = sum(1 for other in taken if other.partition("#")[0] == name)
-    return f"{name}#{count}" if count else name

@@ -107,11 +107,6 @@ class RecordCheck:
             skipped=bool(next(read)),
         )
 
-    def drop(self) -> None:
-        """Forget what was gathered: the step is not one that is recorded."""
-        self._columns = {}
-        self._losses = []
-
     def initial(self) -> tuple[TensorTable, ...]:
         """Return the digests of all carried state as the run found it."""
         column = _Column()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, TargetKind
+from everybit.core.observation import unique_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _targets(holders: Sequence[Holder], *, once: bool) -> Iterator[Target]:
             )
     for module in modules:
         inner = _unwrap(module) if isinstance(module, nn.Module) else module
-        label = _unique(type(inner).__name__, labels) if labels else ""
+        label = unique_name(type(inner).__name__, labels) if labels else ""
         labels.append(label)
         for kind, key, value in _named(inner):
             names.setdefault(id(value), (key, label))
@@ -149,7 +150,7 @@ def _states(
 ) -> Iterator[Target]:
     labels: list[str] = []
     for optimizer in optimizers:
-        label = _unique(type(optimizer).__name__, labels)
+        label = unique_name(type(optimizer).__name__, labels)
         labels.append(label)
         for group, values in enumerate(optimizer.param_groups):
             for index, parameter in enumerate(values["params"]):
@@ -166,15 +167,6 @@ def _states(
                         optimizer=label,
                         value=value,
                     )
-
-
-def _unique(name: str, taken: Sequence[str]) -> str:
-    number = 0
-    unique = name
-    while unique in taken:
-        number += 1
-        unique = f"{name}#{number}"
-    return unique
 
 
 def _nested(value: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
