@@ -45,6 +45,7 @@ STEPS = st.builds(
     skipped=st.booleans(),
     tainted=st.booleans(),
     losses=st.lists(FLOATS, max_size=3).map(tuple),
+    scalars=st.dictionaries(st.text("grad_normé", max_size=20), FLOATS, max_size=4),
     tables=TABLES,
 )
 

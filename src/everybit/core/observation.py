@@ -70,6 +70,8 @@ class StepRecord:
         tainted: Damaged bits were used in it.
         losses: What `backward` received since the previous step, as numbers.
         tables: Digests, in causal order: batch, rng, loss, grad, update.
+        scalars: Numbers of the step for timelines: `grad_norm`, `weight_norm`, `update_norm`,
+            `scale` (of the GradScaler), `lr`, where they were measured. Any of them may be NaN.
     """
 
     step: int
@@ -81,6 +83,7 @@ class StepRecord:
     tainted: bool = False
     losses: tuple[float, ...] = ()
     tables: tuple[TensorTable, ...] = ()
+    scalars: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

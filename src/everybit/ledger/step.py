@@ -4,11 +4,12 @@ A step's payload::
 
     0   8  step
     8   8  time_s, float64        16  8  duration_s, float64      24  8  guard_s, float64
-    32  4  flags: bit 0 skipped, bit 1 tainted
+    32  4  flags: bit 0 skipped, bit 1 tainted, bit 2 has scalars
     36  4  bytes of the optimizer's name       40  4  number of losses       44  4  number of tables
-    48     the optimizer's name in UTF-8, then the losses as float64, then the tables
+    48     the optimizer's name in UTF-8, the losses as float64, the scalars, the tables
 
-A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
+Scalars are there only where bit 2 is set: their number (4 bytes), then for each the bytes of its
+name (1 byte), its name in UTF-8, and its value as float64. A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
 The optimizer's few bytes are in every step, not interned: no step's meaning then hangs on another
 frame more than it must. A payload of digests outside a step is: step (8 bytes), number of tables (4
 bytes), the tables.
@@ -24,7 +25,7 @@ from everybit.core.observation import StepRecord, TensorTable
 from everybit.ledger.payload import PayloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from everybit.core.link import Link
 
@@ -36,6 +37,9 @@ _TABLES_HEAD: Final = struct.Struct("<QI")
 _TABLE: Final = struct.Struct("<II")
 _SKIPPED: Final = 1
 _TAINTED: Final = 2
+_SCALARS: Final = 4
+_COUNT: Final = struct.Struct("<I")
+_NUMBER: Final = struct.Struct("<d")
 _WORD: Final = (1 << 64) - 1
 
 
@@ -66,13 +70,22 @@ def encode_step(record: StepRecord, ids: Iterable[int]) -> bytes:
         record.time_s,
         record.duration_s,
         record.guard_s,
-        _SKIPPED * record.skipped | _TAINTED * record.tainted,
+        _SKIPPED * record.skipped | _TAINTED * record.tainted | _SCALARS * bool(record.scalars),
         len(optimizer),
         len(record.losses),
         len(record.tables),
     )
     losses = struct.pack(f"<{len(record.losses)}d", *record.losses)
-    return b"".join((head, optimizer, losses, *_table_parts(record.tables, ids)))
+    scalars = _scalar_parts(record.scalars) if record.scalars else ()
+    return b"".join((head, optimizer, losses, *scalars, *_table_parts(record.tables, ids)))
+
+
+def _scalar_parts(scalars: Mapping[str, float]) -> list[bytes]:
+    parts = [_COUNT.pack(len(scalars))]
+    for name, value in scalars.items():
+        encoded = name.encode()
+        parts.append(struct.pack(f"<B{len(encoded)}sd", len(encoded), encoded, value))
+    return parts
 
 
 def encode_tables(step: int, tables: Sequence[TensorTable], ids: Iterable[int]) -> bytes:
@@ -95,9 +108,27 @@ def step_number(payload: memoryview) -> tuple[int, list[int]]:
     """
     if len(payload) < _HEAD.size:
         raise PayloadError("shorter than a step's head")
-    step, _, _, _, _, optimizer_bytes, num_losses, num_tables = _HEAD.unpack_from(payload)
-    ids = _table_ids(payload, _HEAD.size + optimizer_bytes + 8 * num_losses, num_tables)
-    return int(step), ids
+    step, _, _, _, flags, optimizer_bytes, num_losses, num_tables = _HEAD.unpack_from(payload)
+    at = _HEAD.size + optimizer_bytes + 8 * num_losses
+    if flags & _SCALARS:
+        at, _ = _scalars_at(payload, at)
+    return int(step), _table_ids(payload, at, num_tables)
+
+
+def _scalars_at(payload: memoryview, at: int) -> tuple[int, dict[str, float]]:
+    """Return where the scalars end, and the scalars."""
+    scalars: dict[str, float] = {}
+    try:
+        (count,) = _COUNT.unpack_from(payload, at)
+        at += _COUNT.size
+        for _ in range(count):
+            size = payload[at]
+            name = bytes(payload[at + 1 : at + 1 + size]).decode()
+            (scalars[name],) = _NUMBER.unpack_from(payload, at + 1 + size)
+            at += 1 + size + _NUMBER.size
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise PayloadError(f"its scalars do not fit into it ({error})") from error
+    return at, scalars
 
 
 def tables_number(payload: memoryview) -> tuple[int, list[int]]:
@@ -138,6 +169,10 @@ def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
     except UnicodeDecodeError as error:
         raise PayloadError(f"the optimizer's name is not UTF-8 ({error})") from error
     losses = struct.unpack_from(f"<{num_losses}d", payload, at)
+    at += 8 * num_losses
+    scalars: dict[str, float] = {}
+    if flags & _SCALARS:
+        at, scalars = _scalars_at(payload, at)
     return StepRecord(
         step=step,
         time_s=time_s,
@@ -147,7 +182,8 @@ def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
         skipped=bool(flags & _SKIPPED),
         tainted=bool(flags & _TAINTED),
         losses=losses,
-        tables=_decode_tables(payload, at + 8 * num_losses, num_tables, names_of),
+        tables=_decode_tables(payload, at, num_tables, names_of),
+        scalars=scalars,
     )
 
 
