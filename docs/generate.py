@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import everybit
 from everybit.core.config import Config, field_default, field_types
 from everybit.core.rule import all_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate.py. Change the code it follows from, then run it again. -->"
@@ -43,6 +48,26 @@ and a file or pipe does not.
 """
 
 
+API = """\
+# Python
+
+`import everybit` loads neither torch nor numpy; every name below arrives when it is first used.
+What each verb is for, with examples, stands on its own page; here is what the names take and give.
+"""
+
+#: What public names hand out, and is not itself imported by name.
+HANDED_OUT = (
+    "everybit.api.run.RunOutcome",
+    "everybit.core.verdict.Checked",
+    "everybit.core.verdict.Skipped",
+    "everybit.core.divergence.Divergence",
+    "everybit.ledger.RunReader",
+    "everybit.ledger.LogReader",
+    "everybit.core.observation.StepRecord",
+    "everybit.core.observation.TensorTable",
+)
+
+
 def pages() -> dict[str, str]:
     """Return `{path under docs: text}` of every generated page."""
     rules = all_rules()
@@ -64,10 +89,42 @@ def pages() -> dict[str, str]:
             "|---|---|---|---|---|",
             *lines,
             "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *(rule.id for rule in rules),
+            "```",
+            "",
         ]
     )
+    found["api.md"] = f"{NOTE}\n\n{_api()}"
     found["configuration.md"] = f"{NOTE}\n\n{CONFIGURATION.format(table=_settings())}"
     return found
+
+
+def _api() -> str:
+    names = [name for name in everybit.__all__ if not name.startswith("_")]
+    errors = [name for name in names if name.endswith("Error")]
+    values = [name for name in names if name[0].isupper() and name not in [*errors, "Guard"]]
+    groups = {
+        "Watch": ["autoclass", "Guard"],
+        "Ask": ["autofunction", *(name for name in names if name[0].islower())],
+        "Answers": ["autoclass", *values],
+        "Errors": ["autoexception", *errors],
+    }
+    parts = [API]
+    for title, (directive, *members) in groups.items():
+        parts.append(f"## {title}\n\n{_directives(directive, [f'everybit.{n}' for n in members])}")
+    parts.append(f"## What they hand out\n\n{_directives('autoclass', HANDED_OUT)}")
+    return "\n".join(parts)
+
+
+def _directives(directive: str, names: Iterable[str]) -> str:
+    options = "" if directive == "autofunction" else "\n   :members:\n"
+    if directive == "autoexception":
+        options += "   :show-inheritance:\n"
+    blocks = "\n".join(f".. {directive}:: {name}{options}" for name in names)
+    return f"```{{eval-rst}}\n{blocks}\n```\n"
 
 
 def _settings() -> str:
