@@ -182,8 +182,8 @@ def test_waits_for_a_device(
         for _ in range(3):
             train_step(model, optimizer)
         # The loop's tensors do lie on the CPU: what the record reads of them is no wait.
-        monkeypatch.setattr(guard._record, "_add_values", lambda *_: None)
-        monkeypatch.setattr(guard._record, "_inputs", lambda *_: None)
+        monkeypatch.setattr(guard._checks.record, "_add_values", lambda *_: None)
+        monkeypatch.setattr(guard._checks.record, "_inputs", lambda *_: None)
         waits = waits_of(monkeypatch)
         bare, adam = build(foreach=True)
         per_step = []

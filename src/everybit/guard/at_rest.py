@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from everybit.core.boundary import Boundary
 from everybit.core.damage import Damage, Role
+from everybit.detect.at_rest import judge_at_rest
+from everybit.guard.check import Check
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
+    from everybit.core.finding import Finding
     from everybit.guard.moment import Moment
     from everybit.guard.state import CarriedState
 
@@ -17,7 +22,7 @@ _FIRST_USE_IN_FORWARD = {Role.PARAMETER, Role.BUFFER}
 _FIRST_USE_IN_UPDATE = {Role.PARAMETER, Role.STATE}
 
 
-class AtRestCheck:
+class AtRestCheck(Check):
     """Test carried state before its first use, and mark it after each update.
 
     Parameters and buffers are tested when a root module is called, an optimizer's parameters and
@@ -26,38 +31,56 @@ class AtRestCheck:
 
     Args:
         state: The carried state, shared with the record.
+        rank: Rank of this process.
         heal: Put the right bits back.
         patient: What an accelerator finds at the start of forward may be read at the update.
     """
 
-    def __init__(self, state: CarriedState, *, heal: bool, patient: bool) -> None:
+    def __init__(
+        self,
+        state: CarriedState,
+        *,
+        rank: int,
+        heal: bool,
+        patient: bool,
+    ) -> None:
         self.state = state
+        self._rank = rank
         self._heal = heal
         self._patient = patient
+        self._step = 0
 
-    def __call__(self, boundary: Boundary, moment: Moment) -> list[tuple[Damage, bool]]:
-        """Return damage found at this boundary, and whether it may have been used already."""
+    def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
+        """Return the damage found at this boundary."""
+        self._step = moment.step
         if not moment.alone:
             self._note_company()
         if boundary is Boundary.FORWARD_START:
-            return self._test_forward(moment) if moment.alone else []
+            return self._judged(self._test_forward(moment)) if moment.alone else ()
         if boundary is Boundary.FORWARD_END:
             self.state.mark_buffers()
         elif boundary is Boundary.STEP_START and moment.optimizer is not None and moment.alone:
-            return self._test_update(moment.optimizer, used=moment.used)
+            return self._judged(self._test_update(moment.optimizer, used=moment.used))
         elif boundary is Boundary.STEP_END and moment.optimizer is not None:
             self.state.mark_updated(moment.optimizer)
-        return []
+        return ()
+
+    def at_end(self, step: int) -> Sequence[Finding]:
+        """Test all carried state."""
+        self._step = step
+        return self._judged(self.state.test(None, roles=set(Role), heal=self._heal))
+
+    def _judged(self, found: list[tuple[Damage, bool]]) -> list[Finding]:
+        return [
+            judge_at_rest(damage, step=self._step, rank=self._rank, tainted=tainted)
+            for damage, tainted in found
+        ]
 
     def _note_company(self) -> None:
         """Test nothing while another thread may write: that would be no proof."""
         self.state.buffers_in_doubt = True
         why = "another thread was inside the model or an update"
         self.state.skipped["tensors, at some steps,"] = why
-
-    def test_everything(self) -> list[tuple[Damage, bool]]:
-        """Test all carried state, before it is saved or the run ends."""
-        return self.state.test(None, roles=set(Role), heal=self._heal)
 
     def _test_forward(self, moment: Moment) -> list[tuple[Damage, bool]]:
         # A call inside an update (a closure) comes while the optimizer writes its parameters.

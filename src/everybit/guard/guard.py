@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from everybit.core.boundary import Boundary
-from everybit.core.config import Config, OnFinding
+from everybit.core.config import Config
 from everybit.core.errors import StoppedError, UsageError
 from everybit.core.ranks import rank_and_world
 from everybit.core.verdict import Coverage, Skipped, Verdict
-from everybit.detect.at_rest import judge_at_rest
 from everybit.guard.account import coverage_of
-from everybit.guard.at_rest import AtRestCheck
+from everybit.guard.checks import Checks
 from everybit.guard.fence import Fence
 from everybit.guard.journal import Journal
 from everybit.guard.policy import LOGGER, policy_for
-from everybit.guard.record import RecordCheck
+from everybit.guard.response import Response
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter, end_after
@@ -28,7 +27,6 @@ from everybit.ledger.default_folder import default_folder
 if TYPE_CHECKING:
     import torch
 
-    from everybit.core.damage import Damage
     from everybit.core.finding import Finding
     from everybit.guard.moment import Moment
 
@@ -69,7 +67,7 @@ class Guard:
         self.path = Path(run or self.config.run or default_folder())
         self.coverage: Coverage | None = None
         self.stats: dict[str, Any] = {}
-        policy = self.config.on_finding
+        self._rank, self._world_size = rank_and_world(os.environ)
         self._fence = Fence()
         self._watch = Watch(
             watched,
@@ -79,16 +77,10 @@ class Guard:
             fence=self._fence,
         )
         self._watch.state.before_loss(self._before_loss)
-        self._at_rest = AtRestCheck(
-            self._watch.state,
-            heal=policy is OnFinding.HEAL,
-            patient=policy in (OnFinding.RECORD, OnFinding.WARN),
-        )
-        self._record = RecordCheck(self._watch.state)
-        self._act = policy_for(policy)
+        self._checks = Checks(self._watch.state, self.config, self._rank)
+        self._response = Response(policy_for(self.config.on_finding))
         self._journal: Journal | None = None
         self._saved_at = -1
-        self._rank, self._world_size = rank_and_world(os.environ)
 
     @property
     def step(self) -> int:
@@ -116,6 +108,16 @@ class Guard:
         """Accept the carried state as it is: something wrote to it on purpose, past torch."""
         self._fence(self._watch.state.mark_all)
 
+    def phase(self, name: str) -> None:
+        """Begin a new phase of the run: other data, another task, another learning rate.
+
+        What the sensors took for usual (the band of the loss, of the gradients) is forgotten.
+
+        Args:
+            name: For the record and the report.
+        """
+        self._fence(self._begin_phase, name)
+
     def __enter__(self) -> Self:
         if self._journal is not None:
             raise UsageError("a Guard watches once", where="Guard", todo="make a new one")
@@ -127,7 +129,7 @@ class Guard:
             environment=capture_environment(),
             config=asdict(self.config),
         )
-        self._journal = Journal(writer)
+        self._journal = self._response.journal = Journal(writer)
         self._fence.open(self._journal)
         try:
             self._watch.install()
@@ -161,12 +163,13 @@ class Guard:
             detail,
             coverage=coverage_of(
                 state,
-                self._record,
+                self._checks.record,
                 num_steps=self._journal.num_steps,
                 num_calls=self._watch.boundaries.num_calls,
                 config=self.config,
                 fault=self._fence.fault,
-            ),
+            )
+            + self._checks.coverage(),
             stats={
                 "tensors": state.most_tensors,
                 "bytes": state.most_bytes,
@@ -175,11 +178,17 @@ class Guard:
             },
         )
 
+    def _begin_phase(self, name: str) -> None:
+        self._checks.phase(name)
+        self._journalled.observe("phase", self.step, name=name)
+
     def _reach(self, boundary: Boundary, moment: Moment) -> None:
         """Carry out the checks at a boundary, then the policy."""
-        findings = self._fence(self._look, boundary, moment)
-        if findings:
-            self._act(findings)
+        if not self._is_checked(moment.step):
+            if boundary is Boundary.STEP_END and self._is_checked(moment.step + 1):
+                self._fence(self._watch.state.mark_all)
+            return
+        self._response.act(boundary, self._fence(self._look, boundary, moment) or ())
 
     def _before_save(self, whole: bool) -> None:
         """Test what goes into a state_dict or file; for parts of a model once a step."""
@@ -197,52 +206,39 @@ class Guard:
     def _test_at_end(self) -> None:
         with self._watch.boundaries.lock:
             if not self._watch.boundaries.inside and not self._fence.is_inside:
-                findings = self._fence(self._final_test)
-                if findings:
-                    self._act(findings)
+                self._response.act(None, self._fence(self._final_test) or ())
 
     def _is_checked(self, step: int) -> bool:
         return step % self.config.every == 0
-
-    def _look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
-        last = boundary is Boundary.STEP_END
-        checked = self._is_checked(moment.step)
-        findings: list[Finding] = []
-        if checked:
-            if boundary in (Boundary.FORWARD_START, Boundary.STEP_START) and self._watch.mark():
-                self._journalled.initial(moment.step, self._record.initial())
-            findings = self._judged(self._at_rest(boundary, moment), moment.step)
-            self._record(boundary, moment)
-            if last:
-                self._write_step(moment)
-        if last and self.config.every > 1 and self._is_checked(moment.step + 1):
-            self._watch.state.mark_all()
-        return findings
 
     @property
     def _journalled(self) -> Journal:
         assert self._journal is not None
         return self._journal
 
-    def _judged(self, found: list[tuple[Damage, bool]], step: int) -> list[Finding]:
-        findings = []
-        for damage, tainted in found:
-            finding = judge_at_rest(damage, step=step, rank=self._rank, tainted=tainted)
-            self._journalled.finding(finding, tainted=tainted)
-            findings.append(finding)
+    def _look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
+        if boundary in (Boundary.FORWARD_START, Boundary.STEP_START) and self._watch.mark():
+            self._journalled.initial(moment.step, self._checks.record.initial())
+        findings = self._checks.look(boundary, moment)
+        self._response.tell(findings)
+        if boundary is Boundary.STEP_END:
+            self._write_step(moment)
         return findings
 
     def _write_step(self, moment: Moment) -> None:
-        gathered = self._record.finish(moment.skipped)
+        gathered = self._checks.record.gathered
         self._journalled.step(
             moment.step,
             optimizer=self._watch.state.members.name_of(moment.optimizer) or "",
-            skipped=gathered.skipped,
+            skipped=self._checks.skipped,
             losses=gathered.losses,
             tables=gathered.tables,
+            scalars=self._checks.scalars(),
         )
 
     def _final_test(self) -> list[Finding]:
         if not self._watch.complete or not self._is_checked(self.step):
             return []
-        return self._judged(self._at_rest.test_everything(), self.step)
+        findings = self._checks.at_end(self.step)
+        self._response.tell(findings)
+        return findings

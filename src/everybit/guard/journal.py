@@ -10,6 +10,8 @@ from everybit.core.observation import Observation, StepRecord
 from everybit.core.verdict import Coverage, Skipped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from everybit.core.finding import Finding
     from everybit.core.observation import TensorTable
     from everybit.ledger import EndReason, RunWriter
@@ -49,6 +51,7 @@ class Journal:
         skipped: bool,
         losses: tuple[float, ...],
         tables: tuple[TensorTable, ...],
+        scalars: Mapping[str, float],
     ) -> None:
         """Record one finished or skipped update."""
         now = time.perf_counter()
@@ -62,6 +65,7 @@ class Journal:
             tainted=step in self._tainted,
             losses=losses,
             tables=tables,
+            scalars=scalars,
         )
         self._last_end = now
         self._spent_before = self.spent_s
@@ -69,10 +73,10 @@ class Journal:
         self.num_steps += 1
         self._writer.step(record)
 
-    def finding(self, finding: Finding, *, tainted: bool) -> None:
+    def finding(self, finding: Finding) -> None:
         """Record a finding."""
         self.num_findings += 1
-        if tainted and finding.where.step is not None:
+        if finding.evidence.get("tainted") and finding.where.step is not None:
             self._tainted.add(finding.where.step)
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)

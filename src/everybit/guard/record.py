@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from everybit.core.boundary import Boundary
 from everybit.core.link import Link
 from everybit.core.observation import TensorTable
+from everybit.guard.check import Check
 from everybit.guard.groups import BUFFERS
+from everybit.guard.readout import bits_of, number_of, read_words
 from everybit.probe.digest import flatten, grid_words, memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
 from everybit.probe.rng import rng_words
@@ -21,7 +21,9 @@ from everybit.probe.rng import rng_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from everybit.core.finding import Finding
     from everybit.guard.moment import Moment
+    from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
 
 #: Root calls of one step whose inputs are recorded; more are counted and not recorded.
@@ -35,12 +37,10 @@ class Gathered:
     Attributes:
         tables: Digests, in causal order.
         losses: What `backward` received, as numbers.
-        skipped: The update did not happen.
     """
 
-    tables: tuple[TensorTable, ...]
-    losses: tuple[float, ...]
-    skipped: bool
+    tables: tuple[TensorTable, ...] = ()
+    losses: tuple[float, ...] = ()
 
 
 class _Column:
@@ -55,21 +55,30 @@ class _Column:
         self.words += words
 
 
-class RecordCheck:
-    """Gather a step's digests; `finish` hands them over at its end.
+class RecordCheck(Check):
+    """Gather a step's digests and losses.
 
     Args:
         state: The carried state, whose marks give the digests of the weights.
+        readout: Brings what is on accelerators to the host at the end of the step.
+
+    Attributes:
+        gathered: What the last finished step gave.
+        num_digests: Digests recorded.
+        unrecorded: What has no digest, and why.
     """
 
-    def __init__(self, state: CarriedState) -> None:
+    def __init__(self, state: CarriedState, readout: Readout) -> None:
         self.num_digests = 0
         self.unrecorded: dict[str, str] = {}
+        self.gathered = Gathered()
         self._state = state
+        self._readout = readout
         self._columns: dict[Link, _Column] = {}
         self._losses: list[torch.Tensor] = []
+        self._asked: Ticket | None = None
 
-    def __call__(self, boundary: Boundary, moment: Moment) -> None:
+    def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Take what this boundary offers."""
         if boundary is Boundary.FORWARD_START:
             self._inputs(moment)
@@ -79,19 +88,16 @@ class RecordCheck:
             self._gradients(moment.optimizer)
         elif boundary is Boundary.STEP_END:
             self._update(moment)
+            values = [word for column in self._columns.values() for word in column.words]
+            values += [0 if loss.is_complex() else bits_of(loss) for loss in self._losses]
+            self._asked = self._readout.ask(values)
+        return ()
 
-    def finish(self, skipped: bool | torch.Tensor = False) -> Gathered:
-        """Return what the step gave and begin the next; on accelerators all is read in one sync.
-
-        Args:
-            skipped: Whether the update did not happen, as the boundary says it.
-        """
+    def finish(self, moment: Moment) -> Sequence[Finding]:
+        """Take what was read, and begin the next step."""
         columns, self._columns = self._columns, {}
         losses, self._losses = self._losses, []
-        values = [word for column in columns.values() for word in column.words]
-        values += [_bits_of(loss) for loss in losses]
-        values.append(skipped.to(torch.int64) if isinstance(skipped, torch.Tensor) else skipped)
-        read = iter(_read(values))
+        read = iter(self._asked.words if self._asked else ())
         tables = [
             TensorTable(
                 link=link,
@@ -101,11 +107,11 @@ class RecordCheck:
             for link, column in columns.items()
         ]
         self.num_digests += sum(len(table.names) for table in tables)
-        return Gathered(
+        self.gathered = Gathered(
             tables=tuple(sorted(tables, key=lambda table: table.link.position)),
             losses=tuple(_number(next(read), loss) for loss in losses),
-            skipped=bool(next(read)),
         )
+        return ()
 
     def initial(self) -> tuple[TensorTable, ...]:
         """Return the digests of all carried state as the run found it."""
@@ -114,7 +120,7 @@ class RecordCheck:
             column.add(names, _as_list(words))
         if not column.names:
             return ()
-        found = tuple(_read(column.words))
+        found = tuple(read_words(column.words))
         self.num_digests += len(found)
         return (TensorTable(link=Link.INIT, names=tuple(column.names), digests=found),)
 
@@ -188,37 +194,5 @@ def _as_list(words: Any) -> list[int | torch.Tensor]:
     return list(words.unbind()) if isinstance(words, torch.Tensor) else words.tolist()
 
 
-def _read(values: Sequence[int | torch.Tensor]) -> list[int]:
-    """Copy words that are on accelerators to the host, in one transfer a device; in order.
-
-    Tensors are 0-d int64 bit patterns.
-    """
-    by_device: dict[torch.device, list[int]] = {}
-    read = [0 if isinstance(value, torch.Tensor) else value for value in values]
-    for index, value in enumerate(values):
-        if isinstance(value, torch.Tensor):
-            by_device.setdefault(value.device, []).append(index)
-    for indices in by_device.values():
-        stacked = torch.stack([values[i] for i in indices]).cpu()  # type: ignore[misc]
-        for index, word in zip(indices, stacked.numpy().view(np.uint64).tolist(), strict=True):
-            read[index] = word
-    return read
-
-
-def _bits_of(loss: torch.Tensor) -> int | torch.Tensor:
-    """Return the bits of a real loss as float64 on the CPU, elsewhere as float32; 0 else."""
-    if loss.is_complex():
-        return 0
-    if loss.device.type == "cpu":
-        return int(loss.reshape(()).to(torch.float64).view(torch.int64).numpy()) % (1 << 64)
-    # Some accelerators have no float64.
-    return loss.reshape(()).to(torch.float32).view(torch.int32).to(torch.int64)
-
-
-def _number(bits: int, loss: torch.Tensor) -> float:
-    if loss.is_complex():
-        return math.nan
-    wide = loss.device.type == "cpu"
-    packed = struct.pack("<Q", bits) if wide else struct.pack("<I", bits % (1 << 32))
-    value: float = struct.unpack("<d" if wide else "<f", packed)[0]
-    return value
+def _number(word: int, loss: torch.Tensor) -> float:
+    return math.nan if loss.is_complex() else number_of(word, wide=loss.device.type == "cpu")

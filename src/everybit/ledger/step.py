@@ -9,7 +9,9 @@ A step's payload::
     48     the optimizer's name in UTF-8, the losses as float64, the scalars, the tables
 
 Scalars are there only where bit 2 is set: their number (4 bytes), then for each the bytes of its
-name (1 byte), its name in UTF-8, and its value as float64. A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
+name (1 byte), its name in UTF-8, and its value as float64.
+
+A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
 The optimizer's few bytes are in every step, not interned: no step's meaning then hangs on another
 frame more than it must. A payload of digests outside a step is: step (8 bytes), number of tables (4
 bytes), the tables.
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
     #: From a table's id to its link and names; None where no intact frame defines it.
     NamesOf = Callable[[int], tuple[Link, tuple[str, ...]] | None]
 
-_HEAD: Final = struct.Struct("<QdddIIII")
+HEAD: Final = struct.Struct("<QdddIIII")
 _TABLES_HEAD: Final = struct.Struct("<QI")
 _TABLE: Final = struct.Struct("<II")
-_SKIPPED: Final = 1
-_TAINTED: Final = 2
-_SCALARS: Final = 4
+SKIPPED: Final = 1
+TAINTED: Final = 2
+HAS_SCALARS: Final = 4
 _COUNT: Final = struct.Struct("<I")
 _NUMBER: Final = struct.Struct("<d")
 _WORD: Final = (1 << 64) - 1
@@ -65,12 +67,12 @@ _NATIVE_WORDS: Final = frozenset("QLql" if sys.byteorder == "little" else "") | 
 def encode_step(record: StepRecord, ids: Iterable[int]) -> bytes:
     """Return the payload of a step; `ids` are the ids of its tables' names, in order."""
     optimizer = record.optimizer.encode("utf-8", "surrogatepass")
-    head = _HEAD.pack(
+    head = HEAD.pack(
         record.step,
         record.time_s,
         record.duration_s,
         record.guard_s,
-        _SKIPPED * record.skipped | _TAINTED * record.tainted | _SCALARS * bool(record.scalars),
+        SKIPPED * record.skipped | TAINTED * record.tainted | HAS_SCALARS * bool(record.scalars),
         len(optimizer),
         len(record.losses),
         len(record.tables),
@@ -106,16 +108,16 @@ def step_number(payload: memoryview) -> tuple[int, list[int]]:
     Raises:
         PayloadError: They do not.
     """
-    if len(payload) < _HEAD.size:
+    if len(payload) < HEAD.size:
         raise PayloadError("shorter than a step's head")
-    step, _, _, _, flags, optimizer_bytes, num_losses, num_tables = _HEAD.unpack_from(payload)
-    at = _HEAD.size + optimizer_bytes + 8 * num_losses
-    if flags & _SCALARS:
-        at, _ = _scalars_at(payload, at)
+    step, _, _, _, flags, optimizer_bytes, num_losses, num_tables = HEAD.unpack_from(payload)
+    at = HEAD.size + optimizer_bytes + 8 * num_losses
+    if flags & HAS_SCALARS:
+        at, _ = scalars_at(payload, at)
     return int(step), _table_ids(payload, at, num_tables)
 
 
-def _scalars_at(payload: memoryview, at: int) -> tuple[int, dict[str, float]]:
+def scalars_at(payload: memoryview, at: int) -> tuple[int, dict[str, float]]:
     """Return where the scalars end, and the scalars."""
     scalars: dict[str, float] = {}
     try:
@@ -161,26 +163,26 @@ def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
     """
     step_number(payload)
     (step, time_s, duration_s, guard_s, flags, optimizer_bytes, num_losses, num_tables) = (
-        _HEAD.unpack_from(payload)
+        HEAD.unpack_from(payload)
     )
-    at = _HEAD.size + optimizer_bytes
+    at = HEAD.size + optimizer_bytes
     try:
-        optimizer = bytes(payload[_HEAD.size : at]).decode("utf-8", "surrogatepass")
+        optimizer = bytes(payload[HEAD.size : at]).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise PayloadError(f"the optimizer's name is not UTF-8 ({error})") from error
     losses = struct.unpack_from(f"<{num_losses}d", payload, at)
     at += 8 * num_losses
     scalars: dict[str, float] = {}
-    if flags & _SCALARS:
-        at, scalars = _scalars_at(payload, at)
+    if flags & HAS_SCALARS:
+        at, scalars = scalars_at(payload, at)
     return StepRecord(
         step=step,
         time_s=time_s,
         duration_s=duration_s,
         guard_s=guard_s,
         optimizer=optimizer,
-        skipped=bool(flags & _SKIPPED),
-        tainted=bool(flags & _TAINTED),
+        skipped=bool(flags & SKIPPED),
+        tainted=bool(flags & TAINTED),
         losses=losses,
         tables=_decode_tables(payload, at, num_tables, names_of),
         scalars=scalars,

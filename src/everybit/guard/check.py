@@ -1,0 +1,48 @@
+"""What a check is: a question about the chain, asked at the boundaries of a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everybit.core.verdict import Coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everybit.core.boundary import Boundary
+    from everybit.core.finding import Finding
+    from everybit.guard.moment import Moment
+
+
+class Check:
+    """A question about the chain; a check overrides what it needs, and imports no other check.
+
+    Everything here is called within the Guard's fence: an error ends the checks, not the job.
+    """
+
+    def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
+        """Look at a boundary of a checked step; return what is wrong, before it is used further."""
+        return ()
+
+    def finish(self, moment: Moment) -> Sequence[Finding]:
+        """Judge what was asked of the readout: the step has ended, the values are on the host."""
+        return ()
+
+    def at_end(self, step: int) -> Sequence[Finding]:
+        """Test what can be tested before a save, and when the Guard is left.
+
+        Args:
+            step: Updates finished or skipped so far.
+        """
+        return ()
+
+    def scalars(self) -> Mapping[str, float]:
+        """Return the numbers of the step that `finish` was called for."""
+        return {}
+
+    def phase(self, name: str) -> None:
+        """Begin a new phase: what was usual before is no measure any more."""
+
+    def coverage(self) -> Coverage:
+        """Return what was checked and what was not."""
+        return Coverage()

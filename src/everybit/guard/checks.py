@@ -1,0 +1,82 @@
+"""All checks of a Guard, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from everybit.core.boundary import Boundary
+from everybit.core.config import OnFinding
+from everybit.core.verdict import Coverage
+from everybit.guard.at_rest import AtRestCheck
+from everybit.guard.readout import Readout
+from everybit.guard.record import RecordCheck
+
+if TYPE_CHECKING:
+    from everybit.core.config import Config
+    from everybit.core.finding import Finding
+    from everybit.guard.check import Check
+    from everybit.guard.moment import Moment
+    from everybit.guard.state import CarriedState
+
+
+class Checks:
+    """The checks that a configuration asks for.
+
+    Args:
+        state: The carried state, which they share.
+        config: Settings of the Guard.
+        rank: Rank of this process.
+
+    Attributes:
+        record: The one that records; the others test.
+        skipped: Whether the last step was skipped.
+    """
+
+    def __init__(self, state: CarriedState, config: Config, rank: int) -> None:
+        readout = Readout()
+        policy = config.on_finding
+        self.record = RecordCheck(state, readout)
+        self.skipped = False
+        self._readout = readout
+        self._all: list[Check] = [
+            AtRestCheck(
+                state,
+                rank=rank,
+                heal=policy is OnFinding.HEAL,
+                patient=policy in (OnFinding.RECORD, OnFinding.WARN),
+            ),
+            self.record,
+        ]
+
+    def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
+        """Ask every check at a boundary; at the end of a step, read what they wait for."""
+        findings = [finding for check in self._all for finding in check(boundary, moment)]
+        if boundary is Boundary.STEP_END:
+            skipped = moment.skipped
+            told = skipped.to(torch.int64) if isinstance(skipped, torch.Tensor) else int(skipped)
+            ticket = self._readout.ask([told])
+            self._readout.read()
+            self.skipped = bool(ticket.words[0])
+            finished = replace(moment, skipped=self.skipped)
+            findings += [finding for check in self._all for finding in check.finish(finished)]
+        return findings
+
+    def at_end(self, step: int) -> list[Finding]:
+        """Test what can be tested with no step going on."""
+        return [finding for check in self._all for finding in check.at_end(step)]
+
+    def scalars(self) -> dict[str, float]:
+        """Return the numbers of the finished step."""
+        return {name: value for check in self._all for name, value in check.scalars().items()}
+
+    def phase(self, name: str) -> None:
+        """Begin a new phase in every check."""
+        for check in self._all:
+            check.phase(name)
+
+    def coverage(self) -> Coverage:
+        """Return what the checks say of themselves."""
+        return sum((check.coverage() for check in self._all), Coverage())
