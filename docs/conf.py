@@ -39,6 +39,7 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_title = f"everybit {release}"
 html_copy_source = False
+html_show_copyright = False
 html_show_sourcelink = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"

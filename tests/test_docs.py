@@ -21,6 +21,7 @@ from everybit.core.verdict import SCHEMA, Status
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
+    ROOT / "README.zh-CN.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "rules").glob("*.md")),
