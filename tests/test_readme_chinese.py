@@ -15,7 +15,7 @@ HEADINGS = {
     "## See it": "## 先看演示",
     "## Use it": "## 使用",
     "## Verbs": "## 命令",
-    "## What is covered, and what is not": "## 覆盖什么，不覆盖什么",
+    "## What is covered, and what is not": "## 覆盖范围与局限",
     "## Read on": "## 延伸阅读",
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
