@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import everybit
 from everybit.core.config import Config, field_default, field_types
 from everybit.core.rule import all_rules
+from everybit.core.variables import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,14 +21,20 @@ NOTE = "<!-- Written by docs/generate.py. Change the code it follows from, then 
 CONFIGURATION = """\
 # Configuration
 
-Every setting is a flag of the verbs named beside it, and a key of a configuration file. Flags win
-over the file, the file over the defaults.
+Every setting is a flag of the verbs named beside it, an environment variable, and a key of a
+configuration file. Flags, and arguments of `Guard`, win over variables, variables over the file,
+the file over the defaults.
 
 The file is the nearest `everybit.toml`, or the nearest `pyproject.toml` with a `[tool.everybit]`
 table, in the working directory or a folder above it. `--config FILE` names another one. A key may
 be written with hyphens or underscores. An unknown key is an error that suggests the nearest known
 one; a value of the wrong type is an error that says which type is wanted. Either is exit code 2.
 So is a file that is not TOML, unless it is a `pyproject.toml` without a `[tool.everybit]` table.
+
+The variable of a setting is its key in capitals after `EVERYBIT_`: `EVERYBIT_EVERY=10`,
+`EVERYBIT_ON_FINDING=stop`, `EVERYBIT_SHADOW=1` (or `true`, `yes`, `on`; `0`, `false`, `no`, `off`).
+An empty one counts as not set. Any other variable that begins with `EVERYBIT_` is an error, but for
+those that begin with `EVERYBIT_CI_` or `EVERYBIT_TEST_`, which are no settings.
 
 ```toml
 # pyproject.toml; in everybit.toml the same keys stand at the top level
@@ -63,6 +70,10 @@ HANDED_OUT = (
     "everybit.core.divergence.Divergence",
     "everybit.ledger.RunReader",
     "everybit.ledger.LogReader",
+    "everybit.ledger.IncidentEntry",
+    "everybit.ledger.SavedTensor",
+    "everybit.ledger.RngStates",
+    "everybit.ledger.Pause",
     "everybit.core.observation.StepRecord",
     "everybit.core.observation.TensorTable",
 )
@@ -128,7 +139,10 @@ def _directives(directive: str, names: Iterable[str]) -> str:
 
 
 def _settings() -> str:
-    rows = ["| key | flag | value | default | verbs | what it does |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| key | flag | variable | value | default | verbs | what it does |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for setting in fields(Config):
         wanted, _ = field_types()[setting.name]
         is_enum = issubclass(wanted, StrEnum)
@@ -138,8 +152,9 @@ def _settings() -> str:
         named = setting.metadata["verbs"]
         verbs = "all that check" if "*" in named else ", ".join(named)
         flag = "--" + setting.name.replace("_", "-")
+        variable = variable_of(setting.name)
         rows.append(
-            f"| `{setting.name}` | `{flag}` | {value} | {shown} | {verbs} "
+            f"| `{setting.name}` | `{flag}` | `{variable}` | {value} | {shown} | {verbs} "
             f"| {setting.metadata['help'].replace('<', '&lt;')} |"
         )
     return "\n".join(rows)

@@ -16,6 +16,7 @@ from everybit._version import __version__
 if TYPE_CHECKING:
     from everybit.api.diff import diff
     from everybit.api.env import env, env_diff
+    from everybit.api.release import release
     from everybit.api.report import report
     from everybit.api.run import run
     from everybit.api.seal import seal
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Certainty, Finding, Location, Severity
     from everybit.core.verdict import Coverage, Status, Verdict
     from everybit.guard import Guard
-    from everybit.ledger import open_run
+    from everybit.ledger import Incident, load_incident, open_run
 
 __all__ = [
     "Certainty",
@@ -33,6 +34,7 @@ __all__ = [
     "Finding",
     "FindingsError",
     "Guard",
+    "Incident",
     "Location",
     "Severity",
     "Status",
@@ -43,7 +45,9 @@ __all__ = [
     "diff",
     "env",
     "env_diff",
+    "load_incident",
     "open_run",
+    "release",
     "report",
     "run",
     "seal",
@@ -57,6 +61,7 @@ _HOME: Final = {
     "Finding": "everybit.core.finding",
     "FindingsError": "everybit.core.errors",
     "Guard": "everybit.guard",
+    "Incident": "everybit.ledger",
     "Location": "everybit.core.finding",
     "Severity": "everybit.core.finding",
     "Status": "everybit.core.verdict",
@@ -65,7 +70,9 @@ _HOME: Final = {
     "Verdict": "everybit.core.verdict",
     "env": "everybit.api.env",
     "env_diff": "everybit.api.env",
+    "load_incident": "everybit.ledger",
     "open_run": "everybit.ledger",
+    "release": "everybit.api.release",
     "run": "everybit.api.run",
     "seal": "everybit.api.seal",
     "verify": "everybit.api.verify",

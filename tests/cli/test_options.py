@@ -28,8 +28,23 @@ COMMON = [
 ]
 FLAGS = {
     "demo": ["--help", "--out", "--quiet", "-h", "-q"],
-    "run": [*COMMON, "--every", "--on-finding", "--run", "--run-dir", "--shadow", "-m"],
+    "run": [
+        *COMMON,
+        "--every",
+        "--incident-mb",
+        "--keep-batch",
+        "--max-incidents",
+        "--on-finding",
+        "--pause-timeout-s",
+        "--run",
+        "--run-dir",
+        "--shadow",
+        "--track",
+        "--webhook",
+        "-m",
+    ],
     "diff": [*COMMON],
+    "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
     "seal": [*COMMON],
     "verify": [*COMMON, "--level", "--strong"],
@@ -57,6 +72,12 @@ def test_the_settings_are_frozen():
         "every": (1, ("run",)),
         "on_finding": ("warn", ("run",)),
         "shadow": (False, ("run",)),
+        "pause_timeout_s": (86_400, ("run",)),
+        "keep_batch": (False, ("run",)),
+        "incident_mb": (256, ("run",)),
+        "max_incidents": (32, ("run",)),
+        "webhook": (None, ("run",)),
+        "track": (None, ("run",)),
         "fail_on": ("error", ("*",)),
         "exit_zero": (False, ("*",)),
         "format": ("text", ("*",)),
@@ -83,7 +104,7 @@ def test_without_anything_the_defaults(configured):
     assert configured() == Config()
 
 
-def test_flags_win_over_the_file_and_the_file_over_the_defaults(configured, tmp_path):
+def test_flags_win_over_variables_these_over_the_file(configured, tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text(
         '[tool.everybit]\nevery = 5\non-finding = "heal"\nshadow = true\nexit_zero = true\n'
     )
@@ -91,6 +112,12 @@ def test_flags_win_over_the_file_and_the_file_over_the_defaults(configured, tmp_
     assert (config.every, config.on_finding, config.shadow, config.exit_zero) == (
         5, OnFinding.STOP, False, True,
     )  # fmt: skip
+    monkeypatch.setenv("EVERYBIT_EVERY", "6")
+    monkeypatch.setenv("EVERYBIT_ON_FINDING", "record")
+    assert (configured().every, configured().on_finding) == (6, OnFinding.RECORD)
+    assert configured("--every", "7").every == 7
+    assert configured("--no-exit-zero").exit_zero is False
+    monkeypatch.delenv("EVERYBIT_EVERY")
     (tmp_path / "other.toml").write_text("every = 9\n")
     assert configured("--config", str(tmp_path / "other.toml")).every == 9
 

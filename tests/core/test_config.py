@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from everybit.core.config import Config, OnFinding, config_fields
 from everybit.core.errors import ConfigError, PathError
 from everybit.core.finding import Severity
+from everybit.core.variables import variable_of
 
 
 def _load(tmp_path, text, name="everybit.toml"):
@@ -112,3 +115,64 @@ def test_every_field_says_what_it_is_for_and_whose_it_is():
     names = [field.name for field in config_fields("verify")]
     assert "every" not in names
     assert "fail_on" in names
+
+
+def test_every_setting_is_a_variable(tmp_path):
+    environ = {
+        "EVERYBIT_RUN": "runs/a",
+        "EVERYBIT_EVERY": " 10 ",
+        "EVERYBIT_ON_FINDING": "STOP",
+        "EVERYBIT_SHADOW": "yes",
+        "EVERYBIT_FAIL_ON": "",
+        "EVERYBIT_CI_VENV": "/somewhere",
+        "EVERYBIT_TEST_ANYTHING": "1",
+        "everybit_every": "3",
+        "PATH": "x",
+    }
+    path = tmp_path / "everybit.toml"
+    path.write_text('every = 2\nfail_on = "note"\nquiet = true\n')
+    config = Config.load(path, environ=environ)
+    assert config == Config(
+        run="runs/a", every=10, on_finding=OnFinding.STOP, shadow=True,
+        fail_on=Severity.NOTE, quiet=True,
+    )  # fmt: skip
+    for field in fields(Config):
+        assert Config.load(path, environ={variable_of(field.name): ""}) == Config.load(path)
+    assert not Config.load(path, environ={"EVERYBIT_QUIET": "0"}).quiet
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("EVERYBIT_EVRY", "10", "unknown key 'EVERYBIT_EVRY'; did you mean 'EVERYBIT_EVERY'?"),
+        ("EVERYBIT_", "", "unknown key 'EVERYBIT_'"),
+        ("EVERYBIT_EVERY", "ten", "EVERYBIT_EVERY='ten'; give a whole number"),
+        ("EVERYBIT_EVERY", "0", "every must be 1 or more, not 0"),
+        ("EVERYBIT_EVERY", "9" * 4000, "give a whole number"),
+        ("EVERYBIT_SHADOW", "maybe", "give 1 or 0"),
+        ("EVERYBIT_ON_FINDING", "explode", "choose one of record, warn, pause,"),
+        ("EVERYBIT_WEBHOOK", "ftp://me:secret@x", "webhook is no web address"),
+    ],
+)
+def test_impossible_variables_are_told(variable, text, told, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        Config.load(start=tmp_path, environ={variable: text})
+    assert caught.value.line().startswith("environment: ")
+    assert told in caught.value.line()
+    assert "secret" not in caught.value.line()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["hooks.example.org", "https://", "https://a b/", "https://[x/", "http://x:0/", "x\ny"],
+)
+def test_what_is_no_web_address(address):
+    with pytest.raises(ConfigError, match="begins with https"):
+        Config(webhook=address)
+
+
+def test_a_webhook_is_neither_shown_nor_recorded():
+    config = Config(webhook="https://me:pw@hooks.example.org/services/T0SECRET?key=abc")
+    for text in (repr(config), repr(config.recorded())):
+        assert not [word for word in ("pw", "T0SECRET", "abc") if word in text]
+    assert config.recorded()["webhook"] == "https://hooks.example.org/..."

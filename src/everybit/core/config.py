@@ -1,12 +1,13 @@
-"""One `Config`: its fields are the keys of `[tool.everybit]` and the flags of the command line."""
+"""One `Config`: its fields are keys of `[tool.everybit]`, variables, and flags of the verbs."""
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 import types
 import typing
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from everybit.core.errors import ConfigError, PathError
 from everybit.core.finding import Severity
+from everybit.core.variables import read_settings
+from everybit.core.web_address import check_web_address, shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +34,7 @@ class OnFinding(StrEnum):
 
     RECORD = "record"
     WARN = "warn"
+    PAUSE = "pause"
     STOP = "stop"
     HEAL = "heal"
 
@@ -42,13 +46,16 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def _option(default: Any, help_text: str, *verbs: str, metavar: str = "") -> Any:
-    return field(default=default, metadata={"help": help_text, "verbs": verbs, "metavar": metavar})
+def _option(
+    default: Any, help_text: str, *verbs: str, metavar: str = "", secret: bool = False
+) -> Any:
+    metadata = {"help": help_text, "verbs": verbs, "metavar": metavar, "secret": secret}
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every setting of everybit. Flags win over the file, the file over these defaults."""
+    """Every setting. Flags win over the environment, that over the file, this over defaults."""
 
     run: str | None = _option(
         None, "Run folder (default: everybit-runs/<time>-<script>).", "run", metavar="DIR"
@@ -61,6 +68,24 @@ class Config:
         False,
         "Keep a copy of weights and optimizer state, so that any damage can be healed.",
         "run",
+    )
+    pause_timeout_s: int = _option(
+        86_400, "Let a paused job go on after so many seconds.", "run", metavar="SECONDS"
+    )
+    keep_batch: bool = _option(False, "Keep the batch too in the scene of an incident.", "run")
+    incident_mb: int = _option(
+        256, "Room for the scenes of incidents, in MB (0: keep none).", "run", metavar="MB"
+    )
+    max_incidents: int = _option(32, "Keep so many scenes of a run.", "run", metavar="N")
+    webhook: str | None = _option(
+        None, "POST each finding as JSON to this address.", "run", metavar="URL", secret=True
+    )
+    track: str | None = _option(
+        None,
+        "Send numbers and findings to trackers: tensorboard[:DIR], mlflow[:URI],"
+        " wandb[:PROJECT], prometheus[:FILE]; several with commas.",
+        "run",
+        metavar="TRACKERS",
     )
     fail_on: Severity = _option(
         Severity.ERROR, "Exit with 1 from this severity on.", "*", metavar="LEVEL"
@@ -75,21 +100,41 @@ class Config:
             raise ConfigError(f"every must be 1 or more, not {self.every}")
         if self.every > MAX_EVERY:
             raise ConfigError(f"every must be {MAX_EVERY} at most")
+        for name in ("pause_timeout_s", "incident_mb", "max_incidents"):
+            if not 0 <= getattr(self, name) <= MAX_EVERY:
+                raise ConfigError(f"{name} must be from 0 to {MAX_EVERY}")
+        if self.webhook is not None:
+            check_web_address(self.webhook, key="webhook")
 
     @classmethod
-    def load(cls, path: Path | None = None, *, start: Path | None = None) -> Self:
-        """Read the configuration file.
+    def load(
+        cls,
+        path: Path | None = None,
+        *,
+        start: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read the configuration file, and the environment over it.
 
         Args:
             path: The file (`--config`). Where None, the nearest `everybit.toml`, or
                 `pyproject.toml` with a `[tool.everybit]` table, in `start` or a folder above it;
                 defaults where there is none.
             start: Where to look from; the working directory by default.
+            environ: Variables (`EVERYBIT_EVERY=10`); those of this process where None.
 
         Raises:
             PathError: The named file cannot be read.
-            ConfigError: It is not TOML, or has an unknown key or an impossible value.
+            ConfigError: It is not TOML, or the file or the environment has an unknown key or an
+                impossible value.
         """
+        config = cls._from_file(path, start)
+        types_ = {name: wanted for name, (wanted, _) in field_types().items()}
+        values = read_settings(os.environ if environ is None else environ, types_)
+        return config.updated(values, where="environment") if values else config
+
+    @classmethod
+    def _from_file(cls, path: Path | None, start: Path | None) -> Self:
         if path is not None:
             return cls.from_mapping(_table(path, required=True) or {}, where=str(path))
         here = (start or Path.cwd()).resolve()
@@ -124,6 +169,13 @@ class Config:
             return replace(self, **converted)
         except ConfigError as error:
             raise ConfigError(error.what, where=where) from None
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the settings as a run's record keeps them: addresses without their secrets."""
+        values = asdict(self)
+        if self.webhook is not None:
+            values["webhook"] = shown_address(self.webhook)
+        return values
 
 
 def config_fields(verb: str) -> list[Field[Any]]:

@@ -48,6 +48,7 @@ def policy_for(on_finding: OnFinding) -> Policy:
     policies: dict[OnFinding, Policy] = {
         OnFinding.RECORD: record,
         OnFinding.WARN: warn,
+        OnFinding.PAUSE: warn,
         OnFinding.HEAL: warn,
         OnFinding.STOP: stop,
     }

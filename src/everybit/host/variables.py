@@ -19,7 +19,6 @@ PREFIXES: Final = (
     "CUDA_",
     "CUDNN_",
     "DNNL_",
-    "EVERYBIT_",
     "GLOO_",
     "GOMP_",
     "GOTO_",

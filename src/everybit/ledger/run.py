@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from everybit.core.errors import PathError
 from everybit.ledger.damage import Damage
 from everybit.ledger.folder import RUN_FILE, RunFile, list_logs, log_name, read_run_file
+from everybit.ledger.incident import IncidentEntry, list_incidents
+from everybit.ledger.pause import Pause, list_pauses
+from everybit.ledger.process import Liveness
 from everybit.ledger.reader import LogReader
 
 if TYPE_CHECKING:
@@ -71,6 +74,27 @@ class RunReader:
     def alive(self) -> bool:
         """Whether any rank's newest log is still being written on this machine."""
         return any(logs[-1].alive for logs in self._logs.values())
+
+    @property
+    def incidents(self) -> tuple[IncidentEntry, ...]:
+        """The incidents whose scenes are kept, by step; `load_incident(entry.path)` reads one."""
+        return list_incidents(self.path)
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """The ranks that wait to be released, as far as can be seen from this machine.
+
+        A rank whose process is gone, or whose log has ended, waits for nothing.
+        """
+        return tuple(
+            pause
+            for pause in list_pauses(self.path)
+            if pause.liveness is not Liveness.GONE and not self._has_ended(pause)
+        )
+
+    def _has_ended(self, pause: Pause) -> bool:
+        newest = self._logs.get(pause.rank, [])[-1:]
+        return any(log.attempt > pause.attempt or log.end is not None for log in newest)
 
     @property
     def damage(self) -> tuple[Damage, ...]:
