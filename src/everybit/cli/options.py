@@ -84,9 +84,15 @@ def _options_of(f: Field[Any]) -> list[Callable[[Any], Any]]:
     text = f.metadata["help"]
     names = [*([_ALSO[f.name]] if f.name in _ALSO else []), flag_of(f.name), f.name]
     if wanted is bool:
-        # The file may have turned it on; the hidden form turns it off again.
-        off = click.option(f"--no-{flag_of(f.name)[2:]}", f"no_{f.name}", is_flag=True, hidden=True)
-        return [click.option(*names, is_flag=True, help=text), off]
+        # The form that says what is so anyhow is hidden: the file may have said the opposite.
+        off = click.option(
+            f"--no-{flag_of(f.name)[2:]}",
+            f"no_{f.name}",
+            is_flag=True,
+            hidden=not default,
+            help=f"Do not {text[0].lower()}{text[1:]}",
+        )
+        return [click.option(*names, is_flag=True, hidden=bool(default), help=text), off]
     if default is not None:
         text = f"{text} [default: {default}]"
     kind: Any = wanted

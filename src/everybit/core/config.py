@@ -69,6 +69,12 @@ class Config:
         "Keep a copy of weights and optimizer state, so that any damage can be healed.",
         "run",
     )
+    gradients: bool = _option(
+        True, "Test gradients between the backward pass and the update.", "run"
+    )
+    numerics: bool = _option(
+        True, "Judge losses, gradients, weights and moments by their values.", "run"
+    )
     pause_timeout_s: int = _option(
         86_400, "Let a paused job go on after so many seconds.", "run", metavar="SECONDS"
     )

@@ -16,6 +16,7 @@ class Role(StrEnum):
     PARAMETER = "parameter"
     BUFFER = "buffer"
     STATE = "optimizer state"
+    GRADIENT = "gradient"
 
 
 class LocatedBy(StrEnum):
@@ -32,7 +33,7 @@ class Damage:
     """One tensor whose bytes changed with no known writer.
 
     Attributes:
-        role: Parameter, buffer or optimizer state.
+        role: Parameter, buffer, optimizer state or gradient.
         parameter: state_dict key of the parameter or buffer.
         module: Name of the root module where there are several, else None.
         optimizer: Name of the optimizer, for optimizer state.
@@ -74,6 +75,8 @@ class Damage:
     def name(self) -> str:
         """The name people read: `exp_avg of layer.weight (AdamW)`, `layer.weight`."""
         text = self.parameter
+        if self.role is Role.GRADIENT:
+            text = f"the gradient of {text}"
         if self.tensor is not None:
             text = f"{self.tensor} of {text} ({self.optimizer})"
         return f"{text} in {self.module}" if self.module else text

@@ -1,4 +1,4 @@
-"""MEM601 and MEM602: a carried tensor holds other bytes than its last writer left."""
+"""MEM601, MEM602 and MEM603: a tensor at rest holds other bytes than its last writer left."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from everybit.core.change import Change
 
 
+_RULES = {
+    Role.PARAMETER: "MEM601",
+    Role.BUFFER: "MEM601",
+    Role.STATE: "MEM602",
+    Role.GRADIENT: "MEM603",
+}
+
+
 def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Finding:
     """Turn damage into its finding.
 
@@ -23,7 +31,7 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
         rank: Rank of the process.
         tainted: The damaged bits may have been used in this step already.
     """
-    found = rule("MEM602" if damage.role is Role.STATE else "MEM601")
+    found = rule(_RULES[damage.role])
     evidence: dict[str, Any] = {
         "role": str(damage.role),
         "dtype": damage.dtype,
@@ -43,7 +51,7 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
     )
     where = Location(
         step=step,
-        link=Link.STATE,
+        link=Link.GRAD if damage.role is Role.GRADIENT else Link.STATE,
         rank=rank,
         module=damage.module,
         parameter=damage.parameter,
@@ -63,7 +71,8 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
 
 
 def _message(damage: Damage, *, step: int, tainted: bool) -> str:
-    parts = [f"{damage.name} changed at rest before step {step}: {_extent(damage)}"]
+    when = "between backward and" if damage.role is Role.GRADIENT else "before"
+    parts = [f"{damage.name} changed at rest {when} step {step}: {_extent(damage)}"]
     if damage.doubt:
         parts.append(damage.doubt)
     if damage.healed:

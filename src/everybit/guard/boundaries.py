@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
     Emit = Callable[[Boundary, Moment], None]
 
+_CLIPS = (
+    torch.nn.utils.clip_grad_norm_,
+    torch.nn.utils.clip_grad_value_,
+    torch.nn.utils.clip_grads_with_norm_,
+)
+
 
 class Boundaries:
     """Count steps and emit boundaries.
@@ -72,6 +78,9 @@ class Boundaries:
         self._patches.wrap(torch.autograd, "backward", self._backward)
         self._patches.wrap(GradScaler, "step", self._scaler_step)
         self._patches.wrap(GradScaler, "scale", self._scaler_scale)
+        self._patches.wrap(GradScaler, "_unscale_grads_", self._rewrite)
+        for clip in _CLIPS:
+            self._patches.wrap_inside(clip, self._rewrite)
         self._patches.wrap(torch.nn.Module, "compile", self._module_compile)
         self._patches.wrap(torch.nn.Module, "_replicate_for_data_parallel", _replica)
 
@@ -137,17 +146,36 @@ class Boundaries:
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         depth = getattr(self._nested, "depth", 0)
+        losses: tuple[torch.Tensor, ...] = ()
+        if depth == 0:
+            roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
+            losses = tuple(self._unscaled(t) for t in roots if isinstance(t, torch.Tensor))
+            self._emit_now(Boundary.BACKWARD_START, losses=losses)
         self._nested.depth = depth + 1
         try:
             result = original(tensors, *args, **kwargs)
         finally:
             self._nested.depth = depth
         if depth == 0:
-            roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
-            losses = tuple(self._unscaled(t) for t in roots if isinstance(t, torch.Tensor))
-            with self.lock:
-                self._emit(Boundary.BACKWARD_END, Moment(step=self.step, losses=losses))
+            self._emit_now(Boundary.BACKWARD_END, losses=losses)
         return result
+
+    def _rewrite(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Surround what rewrites gradients in place on purpose."""
+        depth = getattr(self._nested, "rewrites", 0)
+        if depth or torch.compiler.is_compiling():
+            return original(*args, **kwargs)
+        self._emit_now(Boundary.REWRITE_START)
+        self._nested.rewrites = 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._nested.rewrites = 0
+            self._emit_now(Boundary.REWRITE_END)
+
+    def _emit_now(self, boundary: Boundary, **facts: Any) -> None:
+        with self.lock:
+            self._emit(boundary, Moment(step=self.step, alone=self._threads.alone, **facts))
 
     def _unscaled(self, tensor: torch.Tensor) -> torch.Tensor:
         scaled, original = self._scaled.pop(id(tensor), (None, None))

@@ -11,6 +11,8 @@ from everybit.core.boundary import Boundary
 from everybit.core.config import OnFinding
 from everybit.core.verdict import Coverage
 from everybit.guard.at_rest import AtRestCheck
+from everybit.guard.gradients import Gradients
+from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.readout import Readout
 from everybit.guard.record import RecordCheck
 
@@ -37,19 +39,20 @@ class Checks:
 
     def __init__(self, state: CarriedState, config: Config, rank: int) -> None:
         readout = Readout()
-        policy = config.on_finding
-        self.record = RecordCheck(state, readout)
+        heal = config.on_finding is OnFinding.HEAL
+        patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
+        gradients = Gradients(state, state.writers, shadow=config.shadow)
+        self.record = RecordCheck(state, readout, gradients)
         self.skipped = False
         self._readout = readout
         self._all: list[Check] = [
-            AtRestCheck(
-                state,
-                rank=rank,
-                heal=policy is OnFinding.HEAL,
-                patient=policy in (OnFinding.RECORD, OnFinding.WARN),
-            ),
-            self.record,
+            AtRestCheck(state, rank=rank, heal=heal, patient=patient),
         ]
+        if config.gradients:
+            self._all.append(
+                GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
+            )
+        self._all.append(self.record)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.core.grid import GridSums
+from everybit.core.grid_locate import locate
 from everybit.guard.placement import Placement
 from everybit.probe.grid_device import DeviceSums, device_digest
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from everybit.core.grid_locate import BlockDamage
     from everybit.guard.tracked import Tracked
 
     Bytes = NDArray[np.uint8]
@@ -84,6 +86,10 @@ class DeviceMarks(Placement):
         marked = self._sums[index]
         assert marked is not None
         return marked.to_host()
+
+    def blocks(self, index: int, found: Bytes) -> list[BlockDamage]:
+        """Return where `found` (on the host) differs from the mark (a sync)."""
+        return locate(self.sums(index), GridSums.of(found.data))
 
     def right_bytes(self, index: int) -> Bytes | None:
         """Return the marked bytes where an undamaged shadow copy is kept, else None (a sync)."""

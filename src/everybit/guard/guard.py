@@ -38,10 +38,12 @@ class Guard:
         *watched: Root modules and optimizers. With none, they are found when an optimizer is built
             while the Guard is active.
         run: Run folder; `everybit-runs/<time>-<script>` where None.
-        every: Check and record every N-th step.
-        on_finding: `record`, `warn`, `stop` (raises `StoppedError` out of the loop) or `heal`.
-        shadow: Keep a copy of weights and optimizer state, so that any damage can be healed.
-        config: Takes the place of the settings above.
+        config: Settings to begin with; those of the environment and the configuration file where
+            None.
+        **settings: Settings by name, as in docs/configuration.md: `every=10` checks and records
+            every 10th step; `on_finding` is `record`, `warn` (the default), `pause`, `stop`
+            (raises `StoppedError` out of the loop) or `heal`; `shadow=True` keeps copies, so that
+            damage of any size can be healed.
 
     Raises:
         UsageError: Something else than a module or an optimizer was given.
@@ -57,13 +59,10 @@ class Guard:
         self,
         *watched: torch.nn.Module | torch.optim.Optimizer,
         run: str | os.PathLike[str] | None = None,
-        every: int = 1,
-        on_finding: str = "warn",
-        shadow: bool = False,
         config: Config | None = None,
+        **settings: Any,
     ) -> None:
-        settings = {"every": every, "on_finding": on_finding, "shadow": shadow}
-        self.config = config or Config().updated(settings, where="Guard")
+        self.config = (config or Config.load()).updated(settings, where="Guard")
         self.path = Path(run or self.config.run or default_folder())
         self.coverage: Coverage | None = None
         self.stats: dict[str, Any] = {}

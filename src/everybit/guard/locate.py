@@ -9,15 +9,14 @@ import numpy as np
 
 from everybit.core.change import MAX_LISTED, changes_between
 from everybit.core.damage import Damage, LocatedBy
-from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES, GridSums
-from everybit.core.grid_locate import locate
+from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from everybit.core.grid_locate import BlockDamage
+    from everybit.core.grid_locate import BlockDamage, WordDamage
     from everybit.guard.tracked import Tracked
     from everybit.probe.memory import TensorMemory
 
@@ -36,7 +35,7 @@ class Marked(Protocol):
     tracked: list[Tracked]
     memories: list[TensorMemory]
 
-    def sums(self, index: int) -> GridSums: ...  # noqa: D102
+    def blocks(self, index: int, found: Bytes) -> list[BlockDamage]: ...  # noqa: D102
     def right_bytes(self, index: int) -> Bytes | None: ...  # noqa: D102
     def agrees(self, index: int, data: Bytes) -> bool: ...  # noqa: D102
 
@@ -59,7 +58,7 @@ def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Da
     blocks: list[BlockDamage] = []
     if right is None:
         located_by = LocatedBy.GRID
-        blocks = locate(marks.sums(index), GridSums.of(found.data))
+        blocks = marks.blocks(index, found)
         right = _solve(found, blocks)
     elif len(found) <= ROW_BYTES:
         located_by = LocatedBy.VERBATIM
@@ -74,18 +73,23 @@ def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Da
 
 def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:
     """Return the healed copy that the sums imply, or None where they do not determine it."""
-    if not blocks:
-        return None
-    padded = np.zeros(-(-len(found) // WORD_BYTES) * WORD_BYTES, np.uint8)
-    padded[: len(found)] = found
-    words = padded.view("<u8")
+    words: list[WordDamage] = []
     for block in blocks:
         if block.words is None:
             return None
-        for damage in block.words:
-            if damage.word >= len(words):
-                return None
-            words[damage.word : damage.word + 1] -= np.uint64(damage.delta)  # no overflow warning
+        words += block.words
+    return healed_copy(found, words) if words else None
+
+
+def healed_copy(found: Bytes, damaged: Sequence[WordDamage]) -> Bytes | None:
+    """Return a copy with damaged words put right; None where one lies outside."""
+    padded = np.zeros(-(-len(found) // WORD_BYTES) * WORD_BYTES, np.uint8)
+    padded[: len(found)] = found
+    words = padded.view("<u8")
+    for damage in damaged:
+        if damage.word >= len(words):
+            return None
+        words[damage.word : damage.word + 1] -= np.uint64(damage.delta)  # no overflow warning
     return padded[: len(found)]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import xxhash
 
 from everybit.core.grid import BLOCK_BYTES, ROW_BYTES, GridSums
+from everybit.core.grid_locate import locate
 from everybit.guard.placement import Placement
 from everybit.probe.sums import sum_layout
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everybit.core.grid import Words
+    from everybit.core.grid_locate import BlockDamage
     from everybit.guard.tracked import Tracked
 
     Bytes = NDArray[np.uint8]
@@ -42,6 +44,7 @@ class Marks(Placement):
         self._views: list[Bytes | None] = [None] * count
         self._verbatim: list[bytes | None] = [None] * count
         self._hashes = [0] * count
+        self._seeds = [0] * count
         self._layout = sum_layout(
             [(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in self.memories]
         )
@@ -76,16 +79,16 @@ class Marks(Placement):
         self._verbatim[index] = raw
         self._layout.fill(self._vector, index, np.frombuffer(raw, np.uint8))
 
-    def _take_large(self, index: int) -> None:
+    def _take_large(self, index: int, *, rows: bool = True) -> None:
         view = self._views[index]
         if view is None:
             view = self.memories[index].bytes_()
         if len(view) <= BLOCK_BYTES:
-            self._hashes[index] = xxhash.xxh3_64_intdigest(view.data)
-            self._layout.fill(self._vector, index, view)
+            self._hashes[index] = xxhash.xxh3_64_intdigest(view.data, seed=self._seeds[index])
+            self._layout.fill(self._vector, index, view, rows=rows)
         else:
-            hasher = xxhash.xxh3_64()
-            self._layout.fill(self._vector, index, view, hasher)
+            hasher = xxhash.xxh3_64(seed=self._seeds[index])
+            self._layout.fill(self._vector, index, view, hasher, rows=rows)
             self._hashes[index] = hasher.intdigest()
         if self._shadow:
             shadow = self._shadows[index]
@@ -100,7 +103,7 @@ class Marks(Placement):
         view = self._views[index]
         if view is None:
             view = self.memories[index].bytes_()
-        return xxhash.xxh3_64_intdigest(view.data) != self._hashes[index]
+        return xxhash.xxh3_64_intdigest(view.data, self._seeds[index]) != self._hashes[index]
 
     def compare(self, indices: Sequence[int]) -> list[bool]:
         """Return whether each tensor's bytes differ from its mark."""
@@ -118,6 +121,10 @@ class Marks(Placement):
         """Return the marked grid sums of a tensor, over its bytes in memory order."""
         return self._layout.sums(self._vector, index)
 
+    def blocks(self, index: int, found: Bytes) -> list[BlockDamage]:
+        """Return where `found` differs from the mark."""
+        return locate(self.sums(index), GridSums.of(found.data))
+
     def right_bytes(self, index: int) -> Bytes | None:
         """Return the marked bytes where a whole, undamaged copy is kept, else None."""
         verbatim = self._verbatim[index]
@@ -131,7 +138,7 @@ class Marks(Placement):
         verbatim = self._verbatim[index]
         if verbatim is not None:
             return data.tobytes() == verbatim
-        return xxhash.xxh3_64_intdigest(data.data) == self._hashes[index]
+        return xxhash.xxh3_64_intdigest(data.data, self._seeds[index]) == self._hashes[index]
 
     def _read_small(self, index: int) -> bytes:
         if self.memories[index].dense:

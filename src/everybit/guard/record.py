@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from everybit.core.finding import Finding
+    from everybit.guard.gradients import Gradients
     from everybit.guard.moment import Moment
     from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
@@ -61,6 +62,7 @@ class RecordCheck(Check):
     Args:
         state: The carried state, whose marks give the digests of the weights.
         readout: Brings what is on accelerators to the host at the end of the step.
+        gradients: Marks of the gradients, which give their digests where there are any.
 
     Attributes:
         gathered: What the last finished step gave.
@@ -68,12 +70,15 @@ class RecordCheck(Check):
         unrecorded: What has no digest, and why.
     """
 
-    def __init__(self, state: CarriedState, readout: Readout) -> None:
+    def __init__(
+        self, state: CarriedState, readout: Readout, gradients: Gradients | None = None
+    ) -> None:
         self.num_digests = 0
         self.unrecorded: dict[str, str] = {}
         self.gathered = Gathered()
         self._state = state
         self._readout = readout
+        self._marked = gradients
         self._columns: dict[Link, _Column] = {}
         self._losses: list[torch.Tensor] = []
         self._asked: Ticket | None = None
@@ -148,13 +153,17 @@ class RecordCheck(Check):
         self._losses += [loss.detach() for loss in moment.losses if loss.numel() == 1]
 
     def _gradients(self, optimizer: torch.optim.Optimizer) -> None:
-        named = []
+        known = self._marked.words(optimizer) if self._marked is not None else {}
+        column = self._column(Link.GRAD)
+        rest = []
         for label, tensor in self._state.parameters_of(optimizer):
             gradient = tensor.grad
-            if gradient is not None:
-                named.append((label, gradient.detach()))
+            if id(tensor) in known:
+                column.add([label], [known[id(tensor)]])
+            elif gradient is not None:
+                rest.append((label, gradient.detach()))
         # Gradients never agree between kinds of devices: the cheaper digest will do on the CPU.
-        self._add_values(Link.GRAD, named, memory_words)
+        self._add_values(Link.GRAD, rest, memory_words)
 
     def _update(self, moment: Moment) -> None:
         groups = [BUFFERS]

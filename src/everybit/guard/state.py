@@ -38,9 +38,10 @@ class CarriedState:
         num_tensors: Most tensors that were under marks at once.
         num_bytes: And their bytes.
         skipped: What is not tested, and why.
+        writers: Knows side doors through which tensors are legitimately written.
 
     Args:
-        writers: Knows side doors through which tensors are legitimately written.
+        writers: The same.
         shadow: Keep copies, so that any damage can be healed.
     """
 
@@ -56,7 +57,7 @@ class CarriedState:
         self.most_tensors = 0
         self.most_bytes = 0
         self._before_loss: Callable[[], None] | None = None
-        self._writers = writers
+        self.writers = writers
         self._shadow = shadow
         self._groups: dict[str, list[AnyMarks]] = {}
         self._structure: list[int] = []
@@ -127,7 +128,7 @@ class CarriedState:
         self._watch_writers()
 
     def _watch_writers(self) -> None:
-        self._writers.watch(
+        self.writers.watch(
             item.tensor
             for group in self._groups.values()
             for marks in group
@@ -161,7 +162,7 @@ class CarriedState:
         if all(marks.lies_still() for marks in group):
             self._take(group)
             return
-        if all(item.in_place for item in self._parameters()):
+        if all(item.in_place for item in self.parameters()):
             self._groups[BUFFERS] = self._marked(self._enumerate()[BUFFERS], None)
             self._watch_writers()
             return
@@ -171,7 +172,8 @@ class CarriedState:
                 if item.in_place and marks.same_memory(index):
                     self._mark_one(marks, index)
 
-    def _parameters(self) -> Iterator[Tracked]:
+    def parameters(self) -> Iterator[Tracked]:
+        """Yield every parameter under marks."""
         for group in self._groups.values():
             for marks in group:
                 yield from (item for item in marks.tracked if item.role is Role.PARAMETER)
@@ -261,8 +263,8 @@ class CarriedState:
             None where it was; else why it may have been, "" where nothing says so.
         """
         access = Access.NONE
-        if not self._writers.quiet:
-            access = self._writers.take(marks.tracked[index].tensor)
+        if not self.writers.quiet:
+            access = self.writers.take(marks.tracked[index].tensor)
         if access is Access.WRITTEN or marks.version_moved(index):
             self._mark_one(marks, index)
             self.num_rebaselined += 1
@@ -282,7 +284,7 @@ class CarriedState:
         untouched: list[int] = []
         any_moved = False
         doubts: dict[int, str] = {}
-        quiet = self._writers.quiet
+        quiet = self.writers.quiet
         for index, item in enumerate(marks.tracked):
             if item.role not in roles or not item.in_place:
                 continue
@@ -348,6 +350,6 @@ class CarriedState:
     def _take(self, group: list[AnyMarks]) -> None:
         for marks in group:
             marks.take()
-            self._writers.settle(item.tensor for item in marks.tracked)
+            self.writers.settle(item.tensor for item in marks.tracked)
             for other, index in self._sharing.beside(marks):
                 other.take_one(index)

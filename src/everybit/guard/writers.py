@@ -63,17 +63,28 @@ class Writers:
     """
 
     def __init__(self) -> None:
+        self._sets: dict[str, dict[int, list[int]]] = {}
         self._watched: dict[int, list[int]] = {}
         self._ids: set[int] = set()
         self._marked: dict[int, Access] = {}
         self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
         self._patches = Patches()
 
-    def watch(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Set the tensors to watch; forgets marks and aliases of all others."""
-        self._watched = {}
+    def watch(self, tensors: Iterable[torch.Tensor], *, of: str = "state") -> None:
+        """Set the tensors to watch; forgets marks and aliases of all others.
+
+        Args:
+            tensors: All tensors of one kind.
+            of: The kind; tensors of other kinds stay watched.
+        """
+        found: dict[int, list[int]] = {}
         for tensor in tensors:
-            self._watched.setdefault(_storage(tensor), []).append(id(tensor))
+            found.setdefault(_storage(tensor), []).append(id(tensor))
+        self._sets[of] = found
+        self._watched = {}
+        for part in self._sets.values():
+            for storage, keys in part.items():
+                self._watched.setdefault(storage, []).extend(keys)
         self._ids = {key for keys in self._watched.values() for key in keys}
         self._marked = {key: seen for key, seen in self._marked.items() if key in self._ids}
         self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._ids}

@@ -107,8 +107,24 @@ class SumLayout:
             vector[self.small_cols] = words
             vector[self.small_rows] = np.add.reduceat(words, self.small_offsets)
 
-    def fill(self, vector: Words, index: int, data: NDArray[np.uint8], hasher: Any = None) -> None:
-        """Sum one tensor's bytes into its place; feed every byte to `hasher.update` once."""
+    def fill(
+        self,
+        vector: Words,
+        index: int,
+        data: NDArray[np.uint8],
+        hasher: Any = None,
+        *,
+        rows: bool = True,
+    ) -> None:
+        """Sum one tensor's bytes into its place; feed every byte to `hasher.update` once.
+
+        Args:
+            vector: The vector.
+            index: Which tensor.
+            data: Its bytes.
+            hasher: An XXH3 hasher.
+            rows: Fill in the row sums; else they stay what they were.
+        """
         start, mid, end = self.starts[index], self.mids[index], self.ends[index]
         num_full = len(data) // ROW_BYTES
         words = np.frombuffer(data.data, "<u8", num_full * ROW_WORDS).reshape(num_full, ROW_WORDS)
@@ -120,7 +136,8 @@ class SumLayout:
             if hasher is not None:
                 hasher.update(piece)
             reduce(piece, axis=0, out=vector[at : at + ROW_WORDS])
-            reduce(piece, axis=1, out=vector[start + first : start + first + len(piece)])
+            if rows:
+                reduce(piece, axis=1, out=vector[start + first : start + first + len(piece)])
             at += ROW_WORDS
         rest = len(data) - num_full * ROW_BYTES
         if not rest:

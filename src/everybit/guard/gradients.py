@@ -1,0 +1,203 @@
+"""Gradients under marks, from the end of a backward pass to the update that uses them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+import torch
+
+from everybit.core.damage import Role
+from everybit.guard.device_marks import DeviceMarks
+from everybit.guard.groups import split_by_place
+from everybit.guard.light_marks import LightMarks
+from everybit.guard.locate import find_damage
+from everybit.guard.question import Question, answers_of
+from everybit.guard.tracked import Tracked
+from everybit.guard.writers import Access
+from everybit.probe.memory import is_shared, why_unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from everybit.core.damage import Damage
+    from everybit.guard.state import CarriedState
+    from everybit.guard.writers import Writers
+
+    GradientMarks = LightMarks | DeviceMarks
+
+
+class _GradientOf:
+    """Where a gradient is held: an attribute of its parameter, which is not kept alive."""
+
+    def __init__(self, parameter: torch.Tensor) -> None:
+        self._parameter = weakref.ref(parameter)
+
+    def __getitem__(self, key: str) -> torch.Tensor | None:
+        parameter = self._parameter()
+        return None if parameter is None else parameter.grad
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _GradientOf) and self._parameter is other._parameter
+
+    def __hash__(self) -> int:
+        return hash(self._parameter)
+
+
+class Gradients:
+    """Marks of the gradients of all tracked parameters, and the test against them.
+
+    A mark lasts from the end of a backward pass, or of what rewrites gradients on purpose, to the
+    update that uses them. It keeps the gradient alive for as long.
+
+    Args:
+        state: Knows the parameters.
+        writers: Knows side doors through which tensors are legitimately written.
+        shadow: Keep copies, so that any damage can be healed.
+
+    Attributes:
+        skipped: Parameters whose gradient is not tested, and why.
+        num_tested: Comparisons of a gradient with its mark.
+    """
+
+    def __init__(self, state: CarriedState, writers: Writers, *, shadow: bool = False) -> None:
+        self.skipped: dict[str, str] = {}
+        self.num_tested = 0
+        self._state = state
+        self._writers = writers
+        self._shadow = shadow
+        self._marks: list[GradientMarks] = []
+        self._used: set[int] = set()
+
+    def mark(self) -> None:
+        """Mark every gradient as it is now."""
+        self._used = set()
+        on_host, elsewhere = split_by_place(list(self._enumerate()))
+        self._marks = [
+            self._marked(kind, items)
+            for kind, items in ((LightMarks, on_host), (DeviceMarks, elsewhere))
+            if items
+        ]
+        tensors = [item.tensor for marks in self._marks for item in marks.tracked]
+        self._writers.watch(tensors, of="gradients")
+        self._writers.settle(tensors)
+
+    def drop(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Let go of the gradients that an optimizer has used; of all where None."""
+        if optimizer is not None:
+            self._used |= _parameters_of(optimizer)
+            # Those of other optimizers wait for their own update.
+            if any(
+                item.owner not in self._used and item.in_place
+                for marks in self._marks
+                for item in marks.tracked
+            ):
+                return
+        self._marks = []
+        self._used = set()
+        self._writers.watch((), of="gradients")
+
+    def words(self, optimizer: torch.optim.Optimizer) -> dict[int, int]:
+        """Return the recorded digest of an optimizer's gradients as marked, by parameter's id.
+
+        Only of those on the CPU, and those that nothing legitimate has touched since.
+        """
+        wanted = _parameters_of(optimizer) - self._used
+        return {
+            item.owner: word
+            for marks in self._marks
+            if isinstance(marks, LightMarks)
+            for index, (item, word) in enumerate(
+                zip(marks.tracked, marks.memory_words(), strict=True)
+            )
+            if item.owner in wanted and self._is_as_marked(marks, index)
+        }
+
+    def test(
+        self, optimizer: torch.optim.Optimizer | None, *, heal: bool, defer: bool = False
+    ) -> tuple[list[Damage], list[Question]]:
+        """Compare gradients with their marks.
+
+        Args:
+            optimizer: Whose gradients to test; all where None.
+            heal: Put the right bytes back where they are known.
+            defer: On accelerators, ask only.
+
+        Returns:
+            The damage found, and the questions still open.
+        """
+        wanted = None if optimizer is None else _parameters_of(optimizer)
+        questions = []
+        for marks in self._marks:
+            indices = [
+                index
+                for index, item in enumerate(marks.tracked)
+                if (wanted is None or item.owner in wanted)
+                and item.owner not in self._used
+                and self._is_as_marked(marks, index)
+            ]
+            if indices:
+                questions.append(Question(marks, indices, marks.compare(indices)))
+        later = [q for q in questions if defer and isinstance(q.answer, torch.Tensor)]
+        now = [q for q in questions if q not in later]
+        damages = [
+            damage
+            for question, flags in zip(now, answers_of(now), strict=True)
+            for damage in self.judge(question, flags, heal=heal)
+        ]
+        return damages, later
+
+    def judge(self, question: Question, flags: Sequence[bool], *, heal: bool) -> list[Damage]:
+        """Return the damage behind the answer to a question."""
+        self.num_tested += len(flags)
+        damages = []
+        for index, flag in zip(question.indices, flags, strict=True):
+            if flag:
+                damages.append(find_damage(question.marks, index, heal=heal))
+                if not damages[-1].healed:
+                    question.marks.take_one(index)
+        return damages
+
+    def _is_as_marked(self, marks: GradientMarks, index: int) -> bool:
+        """Whether nothing legitimate has touched the gradient since its mark."""
+        item = marks.tracked[index]
+        return (
+            item.in_place
+            and marks.same_memory(index)
+            and not marks.version_moved(index)
+            and (self._writers.quiet or self._writers.take(item.tensor) is Access.NONE)
+        )
+
+    def _marked(self, kind: type[GradientMarks], items: list[Tracked]) -> GradientMarks:
+        for known in self._marks:
+            if isinstance(known, kind) and known.fits(items):
+                known.take()
+                return known
+        marks = kind(items, shadow=self._shadow)
+        marks.take()
+        return marks
+
+    def _enumerate(self) -> Iterator[Tracked]:
+        for item in self._state.parameters():
+            gradient = item.tensor.grad
+            if gradient is None:
+                continue
+            why = why_unreadable(gradient)
+            if not why and is_shared(gradient):
+                why = "it is shared with other processes, which may write to it"
+            if why:
+                self.skipped[item.label] = why
+                continue
+            yield Tracked(
+                Role.GRADIENT,
+                gradient,
+                _GradientOf(item.tensor),
+                "grad",
+                item.parameter,
+                item.module,
+                owner=id(item.tensor),
+            )
+
+
+def _parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
