@@ -78,6 +78,12 @@ class Config:
     pause_timeout_s: int = _option(
         86_400, "Let a paused job go on after so many seconds.", "run", metavar="SECONDS"
     )
+    patience_s: int = _option(
+        10,
+        "Wait so many seconds for a late rank, then go on without its answer.",
+        "run",
+        metavar="SECONDS",
+    )
     keep_batch: bool = _option(False, "Keep the batch too in the scene of an incident.", "run")
     incident_mb: int = _option(
         256, "Room for the scenes of incidents, in MB (0: keep none).", "run", metavar="MB"
@@ -106,7 +112,7 @@ class Config:
             raise ConfigError(f"every must be 1 or more, not {self.every}")
         if self.every > MAX_EVERY:
             raise ConfigError(f"every must be {MAX_EVERY} at most")
-        for name in ("pause_timeout_s", "incident_mb", "max_incidents"):
+        for name in ("pause_timeout_s", "patience_s", "incident_mb", "max_incidents"):
             if not 0 <= getattr(self, name) <= MAX_EVERY:
                 raise ConfigError(f"{name} must be from 0 to {MAX_EVERY}")
         if self.webhook is not None:

@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.guard.meeting import Meeting, Search, job_ranks, tell_ranks
 from everybit.guard.policy import LOGGER
 from everybit.guard.round import Round
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 #: Rounds that may be under way while a rank is late; with more it is given up.
-MAX_PENDING: Final = 1000
+MAX_PENDING: Final = 10_000
 #: Late steps that the coverage names one by one.
 MAX_TOLD: Final = 8
 #: Rounds of one step in which ranks may catch up with one another.
@@ -113,39 +110,30 @@ class Agreement:
                 return Agreed(value=0, known=True)
         return Agreed(value=self._wish, known=False)
 
-    def until(self, met: Callable[[], bool], step: int, poll_s: float = 0.5) -> None:
-        """Wait, all ranks together, until `met()` on any of them.
-
-        Where the ranks cannot agree, each waits for itself.
+    def leave(self, wanted: int = 0) -> int:
+        """Come to no more rounds, and tell the others, so that they do not wait for this rank.
 
         Args:
-            met: Whether to go on; asked again and again.
-            step: Of the update that is about to begin.
-            poll_s: How often.
-        """
-        while True:
-            here = met()
-            if self._meeting is None or self.ended:
-                if here:
-                    return
-            elif self._due or not self._drain():
-                agreed = self.agree(int(here), step)
-                if agreed.known and agreed.value:
-                    return
-            time.sleep(poll_s)
+            wanted: As in `agree`.
 
-    def leave(self, *, in_order: bool = True) -> None:
-        """Come to no more rounds; never waits for long.
-
-        Args:
-            in_order: Tell the others, so that they need not wait for this rank.
+        Returns:
+            What some rank still wanted, where all of them leave now; else this rank's own wish.
+            Nothing is waited for longer than a second.
         """
+        self._wish = max(self._wish, wanted)
         if self._meeting is None:
-            return
-        if in_order and not self.ended and not self._drain():
+            return self._wish
+        if not self.ended and not self._drain() and self._meeting.group is not None:
             self._begin(0, leaving=True)
             self._await(min(self._patience_s, 1.0))
-        self._end(_LEFT)
+        wish = max(self._wish, self._due)
+        self.part()
+        return wish
+
+    def part(self) -> None:
+        """Let go of the group, and tell nobody."""
+        if self._meeting is not None:
+            self._end(_LEFT)
 
     def coverage(self) -> Coverage:
         """Return how often the ranks agreed, and when they did not."""
@@ -214,10 +202,12 @@ class Agreement:
 
     def _take(self, ended: Round) -> None:
         outcome = ended.outcome()
-        if outcome.leaving:
-            self._end("" if ended.leaving else "a rank left the run before this one did")
-            return
         wish = outcome.wish(self._fulfilled)
+        if outcome.leaving:
+            self._wish = max(self._wish, wish)
+            if not ended.leaving:
+                self._end("a rank left the run before this one did")
+            return
         if wish and outcome.all_seen:
             self._due, self._wish, self._seen = wish, 0, False
             self._fulfilled += 1
@@ -241,7 +231,7 @@ class Agreement:
 
     def _end(self, why: str) -> None:
         if not self.ended:
-            self.ended = why or _LEFT
+            self.ended = why
             if self.ended != _LEFT:
                 LOGGER.warning("everybit: the ranks can agree no more: %s", why)
         if self._meeting is not None:

@@ -19,6 +19,7 @@ from everybit.guard.fence import Fence
 from everybit.guard.journal import Journal
 from everybit.guard.policy import LOGGER, policy_for
 from everybit.guard.response import Response
+from everybit.guard.together import acting_together
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter, end_after
@@ -77,7 +78,9 @@ class Guard:
         )
         self._watch.state.before_loss(self._before_loss)
         self._checks = Checks(self._watch.state, self.config, self._rank)
-        self._response = Response(policy_for(self.config.on_finding))
+        policy = policy_for(self.config.on_finding)
+        together = acting_together(self.config, policy, self._fence)
+        self._response = Response(policy, together)
         self._journal: Journal | None = None
         self._saved_at = -1
 
@@ -142,6 +145,7 @@ class Guard:
         if error is None or isinstance(error, SystemExit):
             try:
                 self._test_at_end()
+                self._response.finish()
             except StoppedError as stop:
                 stopped = stop
         self._watch.remove()
@@ -168,7 +172,8 @@ class Guard:
                 config=self.config,
                 fault=self._fence.fault,
             )
-            + self._checks.coverage(),
+            + self._checks.coverage()
+            + self._response.close(),
             stats={
                 "tensors": state.most_tensors,
                 "bytes": state.most_bytes,
@@ -187,7 +192,7 @@ class Guard:
             if boundary is Boundary.STEP_END and self._is_checked(moment.step + 1):
                 self._fence(self._watch.state.mark_all)
             return
-        self._response.act(boundary, self._fence(self._look, boundary, moment) or ())
+        self._response.act(boundary, self._fence(self._look, boundary, moment) or (), moment.step)
 
     def _before_save(self, whole: bool) -> None:
         """Test what goes into a state_dict or file; for parts of a model once a step."""
@@ -205,7 +210,7 @@ class Guard:
     def _test_at_end(self) -> None:
         with self._watch.boundaries.lock:
             if not self._watch.boundaries.inside and not self._fence.is_inside:
-                self._response.act(None, self._fence(self._final_test) or ())
+                self._response.act(None, self._fence(self._final_test) or (), self.step)
 
     def _is_checked(self, step: int) -> bool:
         return step % self.config.every == 0

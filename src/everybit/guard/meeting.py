@@ -21,6 +21,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_c10d: Any = torch.distributed
 _YES: Final = "yes"
 _POLL_S: Final = 0.02
 #: A round that a rank never comes to is waited for in a thread of gloo's, which costs nothing.
@@ -65,12 +66,12 @@ class Meeting:
 
     def _meet(self) -> None:
         try:
-            store = torch.distributed.PrefixStore(self._name, _own_store(self._job_store))
+            store = _c10d.PrefixStore(self._name, _own_store(self._job_store))
             answer = self._ask(store)
             if answer == _YES:
                 self._store = store
-                group = torch.distributed.ProcessGroupGloo(
-                    torch.distributed.PrefixStore("group", store),
+                group = _c10d.ProcessGroupGloo(
+                    _c10d.PrefixStore("group", store),
                     self.rank,
                     self.world_size,
                     timeout=_NEVER,
@@ -185,13 +186,13 @@ def tell_ranks(ranks: list[int]) -> str:
 def _own_store(store: Any) -> Any:
     """Return a store that the job's own calls never wait for."""
     inner = store
-    while isinstance(inner, torch.distributed.PrefixStore):
+    while isinstance(inner, _c10d.PrefixStore):
         inner = inner.underlying_store
-    if isinstance(inner, torch.distributed.FileStore):
+    if isinstance(inner, _c10d.FileStore):
         # The job's file is removed when its last user lets go of it: it must not wait for us.
         mark = store.compare_set("everybit/file", "", uuid.uuid4().hex[:12]).decode()
         _, world_size = job_ranks()
-        return torch.distributed.FileStore(f"{inner.path}.everybit-{mark}", world_size)
+        return _c10d.FileStore(f"{inner.path}.everybit-{mark}", world_size)
     try:
         return store.clone()
     except (AttributeError, RuntimeError, NotImplementedError):

@@ -35,10 +35,10 @@ def warn(findings: Sequence[Finding]) -> None:
 
 def stop(findings: Sequence[Finding]) -> None:
     """Raise `StoppedError` out of the training loop."""
-    first, *rest = findings
+    first, *rest = findings or (None,)
     warn(rest)
     raise StoppedError(
-        f"{first.rule} {first.message}",
+        f"{first.rule} {first.message}" if first else "another rank has a finding",
         todo='the run was stopped as asked (on_finding="stop")',
     )
 

@@ -58,7 +58,7 @@ class Round:
     def launch(self, group: Any) -> None:
         """Send it on its way; a second time does nothing."""
         if self._work is None:
-            options = torch.distributed.AllreduceOptions()
+            options: Any = torch.distributed.AllreduceOptions()
             options.reduceOp = torch.distributed.ReduceOp.MAX
             self._work = group.allreduce([self._tensor], options)
 
