@@ -49,7 +49,7 @@ def test_verbs_for_files_and_runs_load_no_torch(verb, tmp_path):
 
 @pytest.mark.parametrize(
     "package",
-    ["core", "ledger", "files", "host", "detect", "diff", "report", "api", "cli"],
+    ["core", "ledger", "files", "host", "detect", "diff", "report", "sinks", "api", "cli"],
 )
 def test_torch_free_packages_load_no_torch(package):
     modules = [
