@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +20,7 @@ from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.host import capture_environment
 from everybit.ledger import End, EndReason, RunWriter, end_after, exit_code
 from everybit.ledger.default_folder import default_folder
+from everybit.sinks import check_sinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,12 +68,13 @@ def run(
 
     Raises:
         PathError: The script cannot be read, or the run folder cannot be written.
-        UsageError: There is no such module.
+        UsageError: There is no such module, or a tracker's package is not installed.
     """
     program = find_program(target, module=module)
     config = config or Config()
     if config.run is None:
         config = config.updated({"run": default_folder(program.name)})
+    check_sinks(config)
     watch = _ScriptWatch(config)
     watch.check_place()
     code, stopped, interrupted = 0, "", False
@@ -196,7 +198,7 @@ class _ScriptWatch:
                 world_size=world_size,
                 command=[sys.executable, *sys.argv],
                 environment=capture_environment(),
-                config=asdict(self._config),
+                config=self._config.recorded(),
             )
         except (EverybitError, OSError) as error:
             self._failure = self._failure or str(error)

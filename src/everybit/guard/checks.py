@@ -15,6 +15,7 @@ from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.readout import Readout
 from everybit.guard.record import RecordCheck
+from everybit.guard.scene import Scenes
 
 if TYPE_CHECKING:
     from everybit.core.config import Config
@@ -34,6 +35,7 @@ class Checks:
 
     Attributes:
         record: The one that records; the others test.
+        scenes: Keeps what is at hand when something is found.
         skipped: Whether the last step was skipped.
     """
 
@@ -53,6 +55,8 @@ class Checks:
                 GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
             )
         self._all.append(self.record)
+        self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
+        self._all.append(self.scenes)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""

@@ -153,7 +153,8 @@ class Gradients:
         damages = []
         for index, flag in zip(question.indices, flags, strict=True):
             if flag:
-                damages.append(find_damage(question.marks, index, heal=heal))
+                keep = self._state.keep
+                damages.append(find_damage(question.marks, index, heal=heal, keep=keep))
                 if not damages[-1].healed:
                     question.marks.take_one(index)
         return damages

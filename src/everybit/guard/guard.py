@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,19 +15,19 @@ from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.guard.account import coverage_of
 from everybit.guard.checks import Checks
 from everybit.guard.fence import Fence
-from everybit.guard.journal import Journal
-from everybit.guard.policy import LOGGER, policy_for
 from everybit.guard.response import Response
-from everybit.guard.together import acting_together
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter, end_after
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import torch
 
     from everybit.core.finding import Finding
+    from everybit.guard.journal import Journal
     from everybit.guard.moment import Moment
 
 
@@ -39,6 +38,7 @@ class Guard:
         *watched: Root modules and optimizers. With none, they are found when an optimizer is built
             while the Guard is active.
         run: Run folder; `everybit-runs/<time>-<script>` where None.
+        callbacks: Functions that are called with each `Finding`, in the thread that found it.
         config: Settings to begin with; those of the environment and the configuration file where
             None.
         **settings: Settings by name, as in docs/configuration.md: `every=10` checks and records
@@ -60,6 +60,7 @@ class Guard:
         self,
         *watched: torch.nn.Module | torch.optim.Optimizer,
         run: str | os.PathLike[str] | None = None,
+        callbacks: Sequence[Callable[[Finding], object]] = (),
         config: Config | None = None,
         **settings: Any,
     ) -> None:
@@ -78,9 +79,7 @@ class Guard:
         )
         self._watch.state.before_loss(self._before_loss)
         self._checks = Checks(self._watch.state, self.config, self._rank)
-        policy = policy_for(self.config.on_finding)
-        together = acting_together(self.config, policy, self._fence)
-        self._response = Response(policy, together)
+        self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
         self._journal: Journal | None = None
         self._saved_at = -1
 
@@ -129,9 +128,9 @@ class Guard:
             world_size=self._world_size,
             command=[sys.executable, *sys.argv],
             environment=capture_environment(),
-            config=asdict(self.config),
+            config=self.config.recorded(),
         )
-        self._journal = self._response.journal = Journal(writer)
+        self._journal = self._response.open(writer)
         self._fence.open(self._journal)
         try:
             self._watch.install()
@@ -181,6 +180,7 @@ class Guard:
                 "stopped": reason is EndReason.STOPPED,
             },
         )
+        self._response.say(self.verdict)
 
     def _begin_phase(self, name: str) -> None:
         self._checks.phase(name)
@@ -202,10 +202,8 @@ class Guard:
 
     def _before_loss(self) -> None:
         """Test what the program lets go of: this comes from the garbage collector."""
-        try:
+        with self._response.postponed():
             self._test_at_end()
-        except StoppedError as stop:
-            LOGGER.error("everybit: %s", stop.line())
 
     def _test_at_end(self) -> None:
         with self._watch.boundaries.lock:
@@ -224,7 +222,7 @@ class Guard:
         if boundary in (Boundary.FORWARD_START, Boundary.STEP_START) and self._watch.mark():
             self._journalled.initial(moment.step, self._checks.record.initial())
         findings = self._checks.look(boundary, moment)
-        self._response.tell(findings)
+        self._response.tell(findings, moment.step)
         if boundary is Boundary.STEP_END:
             self._write_step(moment)
         return findings
@@ -244,5 +242,5 @@ class Guard:
         if not self._watch.complete or not self._is_checked(self.step):
             return []
         findings = self._checks.at_end(self.step)
-        self._response.tell(findings)
+        self._response.tell(findings, self.step)
         return findings

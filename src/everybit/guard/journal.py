@@ -10,10 +10,11 @@ from everybit.core.observation import Observation, StepRecord
 from everybit.core.verdict import Coverage, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
     from everybit.core.observation import TensorTable
+    from everybit.core.sink import Sink
     from everybit.ledger import EndReason, RunWriter
 
 #: Findings kept in one run; more are counted.
@@ -25,14 +26,17 @@ class Journal:
 
     Args:
         writer: The open ledger.
+        sinks: Are told every step.
     """
 
-    def __init__(self, writer: RunWriter) -> None:
+    def __init__(self, writer: RunWriter, sinks: Sequence[Sink] = ()) -> None:
         self.findings: list[Finding] = []
         self.num_findings = 0
         self.num_steps = 0
         self.spent_s = 0.0
+        self.paused_s = 0.0
         self._writer = writer
+        self._sinks = sinks
         self._began = time.perf_counter()
         self._last_end = math.nan
         self._spent_before = 0.0
@@ -72,6 +76,8 @@ class Journal:
         self._tainted.discard(step)
         self.num_steps += 1
         self._writer.step(record)
+        for sink in self._sinks:
+            sink.step(record)
 
     def finding(self, finding: Finding) -> None:
         """Record a finding."""
@@ -81,6 +87,12 @@ class Journal:
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
             self._writer.finding(finding)
+
+    def paused(self, step: int, *, seconds: float, ending: str) -> None:
+        """Record a pause; its time is neither the step's nor the guard's."""
+        self.paused_s += seconds
+        self._last_end += seconds
+        self.observe("pause", step, seconds=round(seconds, 3), ending=ending)
 
     def observe(self, kind: str, step: int, **data: Any) -> None:
         """Record anything else worth keeping."""
@@ -105,8 +117,9 @@ class Journal:
             "steps": self.num_steps,
             "seconds": round(seconds, 3),
             "guard_seconds": round(self.spent_s, 3),
-            "overhead": round(self.spent_s / max(seconds - self.spent_s, 1e-9), 4),
+            "overhead": round(self.spent_s / max(seconds - self.paused_s - self.spent_s, 1e-9), 4),
             "findings": self.num_findings,
+            **({"paused_seconds": round(self.paused_s, 3)} if self.paused_s else {}),
             **stats,
         }
         self._writer.coverage(coverage, numbers)

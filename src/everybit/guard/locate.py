@@ -12,7 +12,7 @@ from everybit.core.damage import Damage, LocatedBy
 from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from everybit.probe.memory import TensorMemory
 
     Bytes = NDArray[np.uint8]
+
+    #: Takes the bytes of a damaged tensor as found and, where they are known, the right ones.
+    Keep = Callable[[Tracked, TensorMemory, Bytes, Bytes | None, Damage], None]
 
 
 #: Ranges of elements that a finding names; the last one spans what is beyond.
@@ -40,7 +43,9 @@ class Marked(Protocol):
     def agrees(self, index: int, data: Bytes) -> bool: ...  # noqa: D102
 
 
-def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Damage:
+def find_damage(
+    marks: Marked, index: int, *, heal: bool, doubt: str = "", keep: Keep | None = None
+) -> Damage:
     """Locate the damage of one tensor, and put the right bytes back where asked and proven.
 
     Bytes are only put back when the healed tensor has the marked fingerprint.
@@ -50,6 +55,7 @@ def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Da
         index: Which tensor.
         heal: Put the right bytes back.
         doubt: Why a writer that nothing counts may have done it.
+        keep: Is handed the bytes, in memory order.
     """
     memory = marks.memories[index]
     found = memory.bytes_().copy()
@@ -68,7 +74,10 @@ def find_damage(marks: Marked, index: int, *, heal: bool, doubt: str = "") -> Da
     else:
         item = marks.tracked[index]
         damage = _by_elements(item, memory, right, found, located_by, heal=heal)
-    return replace(damage, doubt=doubt) if doubt else damage
+    damage = replace(damage, doubt=doubt) if doubt else damage
+    if keep is not None:
+        keep(marks.tracked[index], memory, found, right if confirmed else None, damage)
+    return damage
 
 
 def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:

@@ -6,7 +6,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
 from everybit.ledger import Answer, Pause
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
 #: Between two looks at the run folder.
 POLL_S: Final = 0.25
-
-
-class Agreed(Protocol):
-    """What ranks came to: the highest wish, and whether all were heard."""
-
-    @property
-    def value(self) -> int: ...  # noqa: D102
-    @property
-    def known(self) -> bool: ...  # noqa: D102
 
 
 class Ending(IntEnum):
@@ -65,8 +56,9 @@ class Pauser:
         attempt: Attempt of the rank.
         timeout_s: The job goes on after so many seconds.
         tell: Says a line to people.
-        agree: With several ranks, tells the others a whole number and returns the highest of all.
-            Every rank calls it as often as the others do, so all are held and released together.
+        highest: Tells the other ranks a whole number and returns the highest of all. Every rank
+            calls it as often as the others do, so all are held and released together. None where
+            this process is alone.
         clock: Wall clock, seconds since the epoch.
         sleep: Waits for some seconds.
     """
@@ -79,7 +71,7 @@ class Pauser:
         attempt: int,
         timeout_s: float,
         tell: Callable[[str], None],
-        agree: Callable[[int], Agreed] | None = None,
+        highest: Callable[[int], int] | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -88,7 +80,7 @@ class Pauser:
         self._attempt = attempt
         self._timeout_s = timeout_s
         self._tell = tell
-        self._agree = agree
+        self._highest = highest or int
         self._clock = clock
         self._sleep = sleep
 
@@ -115,7 +107,7 @@ class Pauser:
         try:
             written = self._begin(pause)
             # Where no rank could write its state, nobody could ever release the job.
-            if not max(written, self._highest(written)):
+            if not max(written, self._highest(int(written))):
                 self._tell(f"not paused at step {step}: its state cannot be written")
                 return Waited(ending=Ending.WAITING, seconds=0.0)
             ending = self._wait(pause, began + self._timeout_s)
@@ -149,13 +141,6 @@ class Pauser:
             if ending is not Ending.WAITING:
                 return ending
             self._sleep(min(POLL_S, max(deadline - time.monotonic(), 0.0)))
-
-    def _highest(self, mine: int) -> int:
-        """Return the highest of all ranks' numbers; mine where the others are not heard."""
-        if self._agree is None:
-            return mine
-        agreed = self._agree(mine)
-        return agreed.value if agreed.known else mine
 
 
 def tell_seconds(seconds: float) -> str:

@@ -44,7 +44,10 @@ def stop(findings: Sequence[Finding]) -> None:
 
 
 def policy_for(on_finding: OnFinding) -> Policy:
-    """Return the policy of a setting. Healing is done by the check; its finding is logged."""
+    """Return the policy of a setting.
+
+    Healing is done by the check, and waiting by a `Pauser`; the findings of both are logged.
+    """
     policies: dict[OnFinding, Policy] = {
         OnFinding.RECORD: record,
         OnFinding.WARN: warn,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from everybit.core.damage import Damage
     from everybit.core.grid import Words
+    from everybit.guard.locate import Keep
 
 _READ = "its `.data` was taken before, and a native write through that is not counted"
 
@@ -39,6 +40,7 @@ class CarriedState:
         num_bytes: And their bytes.
         skipped: What is not tested, and why.
         writers: Knows side doors through which tensors are legitimately written.
+        keep: Is handed the bytes of damaged tensors; None where nobody wants them.
 
     Args:
         writers: The same.
@@ -56,6 +58,7 @@ class CarriedState:
         self.buffers_in_doubt = False
         self.most_tensors = 0
         self.most_bytes = 0
+        self.keep: Keep | None = None
         self._before_loss: Callable[[], None] | None = None
         self.writers = writers
         self._shadow = shadow
@@ -172,11 +175,15 @@ class CarriedState:
                 if item.in_place and marks.same_memory(index):
                     self._mark_one(marks, index)
 
-    def parameters(self) -> Iterator[Tracked]:
-        """Yield every parameter under marks."""
+    def tracked(self) -> Iterator[Tracked]:
+        """Yield every tensor that is under marks now."""
         for group in self._groups.values():
             for marks in group:
-                yield from (item for item in marks.tracked if item.role is Role.PARAMETER)
+                yield from marks.tracked
+
+    def parameters(self) -> Iterator[Tracked]:
+        """Yield every parameter under marks."""
+        yield from (item for item in self.tracked() if item.role is Role.PARAMETER)
 
     def test(
         self,
@@ -329,7 +336,9 @@ class CarriedState:
             if heal and not late and marks.agrees(index, marks.memories[index].bytes_()):
                 continue  # It shares memory with a tensor that has just been healed.
             doubt = question.doubts.get(index, "")
-            damage = find_damage(marks, index, heal=heal and not doubt, doubt=doubt)
+            damage = find_damage(
+                marks, index, heal=heal and not doubt, doubt=doubt, keep=self.keep
+            )
             damages.append(damage)
             if not damage.healed:
                 marks.take_one(index)

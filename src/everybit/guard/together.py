@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
     from everybit.core.verdict import Coverage
     from everybit.guard.agreement import Agreed
-    from everybit.guard.policy import Policy
 
     #: What is found, on this rank; none where another rank found something. And the step.
     Act = Callable[[Sequence[Finding], int], None]
@@ -80,6 +79,18 @@ class Together:
                 self._step,
             )
 
+    def highest(self, mine: int) -> int:
+        """Return the highest number of all ranks, while they wait together.
+
+        Where a rank is late that is 0, and where they can agree no more, this rank's own.
+        """
+        if job_ranks()[1] == 1:
+            return mine
+        agreed: Agreed | None = self._fence(self._agreement.agree, mine, self._step)
+        if agreed is not None and agreed.known:
+            return agreed.value
+        return mine if agreed is None or self._agreement.ended else 0
+
     def finish(self) -> None:
         """Act on what is still kept: the run ends here, on all ranks or on this one."""
         if self._over:
@@ -113,9 +124,9 @@ class Together:
                 LOGGER.debug("everybit: %s", error)
 
 
-def acting_together(config: Config, policy: Policy, fence: Callable[..., Any]) -> Together | None:
+def acting_together(config: Config, act: Act, fence: Callable[..., Any]) -> Together | None:
     """Return how all ranks act at one point; None where the policy may act on one rank alone."""
     if config.on_finding not in (OnFinding.STOP, OnFinding.PAUSE):
         return None
     agreement = Agreement(f"{config.on_finding}, every {config.every}", config.patience_s)
-    return Together(lambda findings, _step: policy(findings), agreement, fence)
+    return Together(act, agreement, fence)

@@ -139,6 +139,11 @@ class RunWriter:
                 error, error.filename or path, todo="choose a folder that can be written with --run"
             ) from error
 
+    @property
+    def log_name(self) -> str:
+        """File name of the log."""
+        return log_name(self.rank, self.attempt)
+
     def tables(self, step: int, tables: Sequence[TensorTable]) -> None:
         """Record digests taken outside a step: `init` at the start, `load` after a load.
 
@@ -288,9 +293,8 @@ class RunWriter:
         if self.failed is not None:
             return
         self.failed = error
-        name = log_name(self.rank, self.attempt)
         message = (
-            f"everybit records no more of this run: {self.path / name}: "
+            f"everybit records no more of this run: {self.path / self.log_name}: "
             f"{(error.strerror or str(error)).lower()}; the job goes on"
         )
         try:
