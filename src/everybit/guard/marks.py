@@ -105,6 +105,11 @@ class Marks(Placement):
             view = self.memories[index].bytes_()
         return xxhash.xxh3_64_intdigest(view.data, self._seeds[index]) != self._hashes[index]
 
+    def fingerprint(self, index: int) -> int | bytes | None:
+        """Return what stands for a tensor's bytes as marked: equal where they are equal."""
+        verbatim = self._verbatim[index]
+        return self._hashes[index] if verbatim is None else verbatim
+
     def compare(self, indices: Sequence[int]) -> list[bool]:
         """Return whether each tensor's bytes differ from its mark."""
         return [self.differs(index) for index in indices]

@@ -1,0 +1,46 @@
+"""What is under marks, as the check on values wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from everybit.core.damage import Role
+from everybit.guard.groups import OTHERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+
+    from everybit.guard.state import CarriedState
+
+
+def fingerprints_of(
+    state: CarriedState, optimizer: torch.optim.Optimizer
+) -> Iterator[tuple[str, torch.Tensor, int | bytes | None]]:
+    """Yield `(label, parameter, fingerprint as marked)` of what an optimizer updates."""
+    mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for _, marks, index, item in state.marked():
+        if item.role is Role.PARAMETER and id(item.tensor) in mine:
+            yield item.label, item.tensor, marks.fingerprint(index)
+
+
+def parameters_of(state: CarriedState) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield `(label, parameter)` of every model."""
+    for _, _, _, item in state.marked():
+        if item.role is Role.PARAMETER:
+            yield item.label, item.tensor
+
+
+def buffers_of(state: CarriedState) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield `(label, buffer)` of every model."""
+    for _, _, _, item in state.marked():
+        if item.role is Role.BUFFER:
+            yield item.label, item.tensor
+
+
+def unowned_of(state: CarriedState) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield `(label, parameter)` of what no optimizer holds."""
+    for key, _, _, item in state.marked():
+        if key == OTHERS and item.role is Role.PARAMETER:
+            yield item.label, item.tensor
