@@ -1,12 +1,16 @@
-"""What the Guard costs: a GPT's training step bare, guarded, and with the loop that tutorials show.
+"""What the Guard costs: a GPT's training step bare, guarded, under a peer, and as tutorials show.
 
     python bench/guard.py [--rounds 20] [--steps 2]
 
-Each round trains the same model `--steps` steps in every variant, in an order that rotates from
-round to round, and takes the CPU time of the process (all threads) and the wall time. A variant's
-ratio in a round is its time over the bare time of the same round; the table gives medians over the
-rounds, and the quartiles. The CPU time that the Guard's own hooks used on the main thread is
+Each round measures `--steps` steps in every variant, in an order that rotates from round to round,
+and takes the CPU time of the process (all threads) and the wall time. A variant's ratio in a round
+is its time over the bare time of the same process in the same round; the tables give medians over
+the rounds, and the quartiles. The CPU time within the Guard's own functions (all threads) is
 counted directly as well: it does not depend on how steady the machine is.
+
+Sorts of process take turns, one sort at work at a time: the loop in float32; the loop in bfloat16
+autocast with everybit, and with sdcguard, which checks nothing in float32, in a virtual environment
+of its own that is made here (`.venv-sdcguard`); two ranks of a DistributedDataParallel job.
 """
 
 from __future__ import annotations
@@ -15,183 +19,371 @@ import argparse
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import contextmanager
+import venv
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import everybit
-from everybit.drill.gpt import GPT, GPTConfig
-from everybit.drill.text import Batches, standard_library_bytes
-from everybit.guard.guard import Guard
 from table import write_section
 
-CONFIG = GPTConfig(layers=6, width=384, heads=6, context=256, dropout=0.1)
-BATCH = 8
-RESULTS = Path(__file__).resolve().parent / "results" / "guard.json"
-VARIANTS = {
-    "bare": "the loop as it is",
-    "guard": "`Guard` at its defaults (`warn`, every step)",
-    "heal": '`on_finding="heal"`',
-    "shadow": '`on_finding="heal"`, `shadow=True`',
-    "isfinite": "`isfinite().all()` of every gradient and parameter, as tutorials show",
-}
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench" / "results" / "guard.json"
+PEER = "sdcguard==0.4.0"
+PEER_HOME = ROOT / ".venv-sdcguard"
+SPINE = {"numerics": False, "gradients": False}
 
 
-@contextmanager
-def guarded(model, optimizer, folder, **settings):
-    spent = []
-    look = Guard._look
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A way to run the loop.
 
-    def timed(self, *args):
-        began = time.thread_time()
-        try:
-            return look(self, *args)
-        finally:
-            spent.append(time.thread_time() - began)
+    Attributes:
+        name: Short name, the key in the results.
+        what: What the table says.
+        settings: Of the Guard; None without one.
+        timed: Whose time counts as its own: `guard` or `agreement`.
+    """
 
-    Guard._look = timed
-    try:
-        with everybit.Guard(model, optimizer, run=folder, **settings) as guard:
-            yield spent
-        assert guard.verdict.ok, guard.verdict.to_json()
-    finally:
-        Guard._look = look
+    name: str
+    what: str
+    settings: dict | None = None
+    timed: str = "guard"
 
 
-@contextmanager
-def bare(*_args, **_settings):
-    yield []
+FLOAT32 = [
+    Variant(name="bare", what="the loop as it is"),
+    Variant(
+        name="spine",
+        what="`Guard` with `numerics` and `gradients` off: the record, and weights, buffers and "
+        "optimizer state at rest",
+        settings=SPINE,
+    ),
+    Variant(name="numerics", what="and `numerics`", settings={**SPINE, "numerics": True}),
+    Variant(name="gradients", what="or `gradients`", settings={**SPINE, "gradients": True}),
+    Variant(name="guard", what="`Guard` at its defaults (both, `warn`, every step)", settings={}),
+    Variant(name="heal", what='`on_finding="heal"`', settings={"on_finding": "heal"}),
+    Variant(
+        name="shadow",
+        what='`on_finding="heal"`, `shadow=True`',
+        settings={"on_finding": "heal", "shadow": True},
+    ),
+    Variant(
+        name="isfinite",
+        what="`isfinite().all()` of every gradient and parameter, as tutorials show",
+    ),
+]
+BFLOAT16 = [
+    Variant(name="bare", what="the loop as it is"),
+    Variant(name="guard", what="`Guard` at its defaults, every step", settings={}),
+]
+PEER_PROCESS = [
+    Variant(name="bare", what="the loop as it is"),
+    Variant(name="sdcguard: a checked step", what="sdcguard: a step that it checks"),
+    Variant(name="sdcguard: between", what="sdcguard: a step between these"),
+]
+RANKS = [
+    Variant(name="bare", what="the loop as it is"),
+    Variant(name="warn", what='`on_finding="warn"`: no agreement', settings={}),
+    Variant(
+        name="stop",
+        what='`on_finding="stop"`: the ranks agree at every update',
+        settings={"on_finding": "stop"},
+        timed="agreement",
+    ),
+]
 
 
-def step(model, optimizer, batches, *, isfinite=False):
-    tokens, targets = batches.next()
-    optimizer.zero_grad()
-    model(tokens, targets).backward()
-    if isfinite:
-        for parameter in model.parameters():
-            assert torch.isfinite(parameter.grad).all()
-            assert torch.isfinite(parameter).all()
-    optimizer.step()
+@dataclass
+class Workers:
+    """The processes of one sort, which work at the same time."""
+
+    variants: list[Variant]
+    processes: list[subprocess.Popen] = field(default_factory=list)
+    rows: dict[str, list[dict]] = field(default_factory=dict)
+    facts: dict = field(default_factory=dict)
+
+    def start(self, kind, *, python=sys.executable, environments=({},)):
+        command = [str(python), str(ROOT / "bench" / "guard_worker.py"), kind]
+        for more in environments:
+            self.processes.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, **more},
+                )
+            )
+        self.facts = self._read()[0]
+        self.rows = {variant.name: [] for variant in self.variants}
+
+    def _read(self):
+        answers = [process.stdout.readline() for process in self.processes]
+        if not all(answers):
+            sys.exit("a process of the benchmark ended; its error is above")
+        return [json.loads(answer) for answer in answers]
+
+    def measure(self, number, num_steps, folder):
+        """Measure every variant once, the first one rotating with the round."""
+        turn = number % len(self.variants)
+        for variant in self.variants[turn:] + self.variants[:turn]:
+            request = {
+                "variant": variant.name,
+                "steps": num_steps,
+                "folder": str(folder / f"{variant.name}-{number}"),
+                "settings": variant.settings,
+                "timed": variant.timed,
+            }
+            for process in self.processes:
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+            answers = self._read()
+            self.rows[variant.name].append(
+                {key: statistics.fmean(each[key] for each in answers) for key in answers[0]}
+            )
+
+    def close(self):
+        for process in self.processes:
+            process.stdin.close()
+        for process in self.processes:
+            process.wait(timeout=60)
+
+    def ratios(self, name, key, base="cpu"):
+        """Return a variant's value over the bare loop's, round by round."""
+        return [
+            row.get(key, 0.0) / bare[base]
+            for row, bare in zip(self.rows[name], self.rows["bare"], strict=True)
+        ]
 
 
-def measure(name, model, optimizer, batches, steps, folder):
-    """Return CPU seconds, wall seconds and the Guard's own main-thread CPU seconds, a step."""
-    settings = {
-        "guard": {},
-        "heal": {"on_finding": "heal"},
-        "shadow": {"on_finding": "heal", "shadow": True},
-    }.get(name)
-    watch = bare if settings is None else guarded
-    with watch(model, optimizer, folder, **(settings or {})) as spent:
-        step(model, optimizer, batches, isfinite=name == "isfinite")  # marks are made here
-        spent.clear()
-        cpu, wall = time.process_time(), time.perf_counter()
-        for _ in range(steps):
-            step(model, optimizer, batches, isfinite=name == "isfinite")
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        own = sum(spent)
-    return cpu / steps, wall / steps, own / steps
+def make_peer_home():
+    """Make the peer's environment, with the same torch, unless it is there; return its python."""
+    python = PEER_HOME / "bin" / "python"
+    if not python.exists():
+        venv.create(PEER_HOME, with_pip=True)
+    release = torch.__version__.partition("+")[0]
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", PEER, f"torch=={release}", f"numpy=={_numpy()}"],
+        check=True,
+    )
+    return python
+
+
+def _numpy():
+    import numpy
+
+    return numpy.__version__
+
+
+def rank_environments():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "OMP_NUM_THREADS": "1",
+    }
+    return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
 
 
 def quartiles(values):
-    low, middle, high = statistics.quantiles(values, n=4)
-    return low, middle, high
+    if len(values) == 1:
+        return values * 3
+    return statistics.quantiles(values, n=4, method="inclusive")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=2)
+    sorts = {
+        "float32": Workers(FLOAT32),
+        "bfloat16": Workers(BFLOAT16),
+        "sdcguard": Workers(PEER_PROCESS),
+        "ranks": Workers(RANKS),
+    }
+    parser.add_argument("--only", choices=list(sorts), action="append")
     options = parser.parse_args()
-    torch.manual_seed(0)
-    model = GPT(CONFIG)
-    optimizer = torch.optim.AdamW(model.parameters())
-    batches = Batches(standard_library_bytes(1 << 20), batch=BATCH, context=256, seed=0)
-    names = list(VARIANTS)
-    rows = {name: [] for name in names}
-    with tempfile.TemporaryDirectory() as folder:
-        measure("bare", model, optimizer, batches, 1, "")
-        for number in range(options.rounds):
-            turn = number % len(names)
-            for name in names[turn:] + names[:turn]:
-                place = Path(folder) / f"{name}-{number}"
-                rows[name].append(measure(name, model, optimizer, batches, options.steps, place))
-            print(f"round {number + 1}/{options.rounds}", file=sys.stderr)
-        log = Path(folder) / f"guard-{options.rounds - 1}"
-        size = sum(path.stat().st_size for path in log.glob("*.log")) / (options.steps + 1)
-    write(rows, options, model, optimizer, size)
+    starts = {
+        "float32": dict,
+        "bfloat16": dict,
+        "sdcguard": lambda: {"python": make_peer_home()},
+        "ranks": lambda: {"environments": rank_environments()},
+    }
+    wanted = {name: sorts[name] for name in options.only or sorts}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            for kind, workers in wanted.items():
+                workers.start(kind, **starts[kind]())
+            for number in range(options.rounds):
+                for kind, workers in wanted.items():
+                    workers.measure(number, options.steps, folder / kind)
+                print(f"round {number + 1}/{options.rounds}", file=sys.stderr)
+        finally:
+            for workers in wanted.values():
+                workers.close()
+        logs = [*(folder / "float32" / f"guard-{options.rounds - 1}").glob("*.log")]
+        log_bytes = sum(path.stat().st_size for path in logs) / (options.steps + 1)
+    report(wanted, options, log_bytes, partial=bool(options.only))
 
 
-def write(rows, options, model, optimizer, log_bytes):
-    table = [
-        "| loop | CPU time, times the bare step | wall time | the Guard's own CPU time |",
-        "|---|---|---|---|",
-    ]
-    result = {}
-    for name, what in VARIANTS.items():
-        cpu = quartiles(
-            [row[0] / base[0] for row, base in zip(rows[name], rows["bare"], strict=True)]
+def spread(values, digits=3):
+    low, middle, high = quartiles(values)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def percent(values):
+    return f"{100 * quartiles(values)[1]:.2f} %"
+
+
+def rows_of(workers, *, own="own_cpu", base="cpu", names=()):
+    lines = []
+    for variant in workers.variants:
+        name = variant.name
+        if names and name not in names:
+            continue
+        share = percent(workers.ratios(name, own, base)) if own in workers.rows[name][0] else ""
+        lines.append(
+            f"| {variant.what} | {spread(workers.ratios(name, 'cpu'))} "
+            f"| {spread(workers.ratios(name, 'wall', 'wall'))} | {share} |"
         )
-        wall = quartiles(
-            [row[1] / base[1] for row, base in zip(rows[name], rows["bare"], strict=True)]
-        )
-        own = quartiles(
-            [row[2] / base[0] for row, base in zip(rows[name], rows["bare"], strict=True)]
-        )
-        result[name] = {"cpu": cpu, "wall": wall, "own": own}
-        share = f"{100 * own[1]:.2f} %" if own[1] else ""
-        table.append(
-            f"| {what} | {cpu[1]:.3f} ({cpu[0]:.3f} to {cpu[2]:.3f}) "
-            f"| {wall[1]:.3f} ({wall[0]:.3f} to {wall[2]:.3f}) | {share} |"
-        )
-    tensors = sum(1 for _ in model.parameters()) + 1
-    moments = sum(len(state) for state in optimizer.state.values())
-    parameters = sum(p.numel() for p in model.parameters())
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    text = f"""## The Guard in a training loop
+    return lines
 
-`python bench/guard.py --rounds {options.rounds} --steps {options.steps}`, commit {commit},
-torch {torch.__version__}, {torch.get_num_threads()} threads. A GPT of {parameters / 1e6:.1f}
-million parameters (6 layers, width 384, context 256, batch 8, AdamW): {tensors + moments} tensors
-under test at every step. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
 
-{chr(10).join(table)}
+def table(lines, told):
+    head = f"| loop | CPU time, times the bare step | wall time | {told} |"
+    return "\n".join([head, "|---|---|---|---|", *lines])
 
-The last column counts the CPU time within the Guard's hooks on the main thread, against the CPU
-time of the bare step on all threads. The run record takes {log_bytes / 1024:.1f} KiB a step, names
-and environment of a short run included.
+
+def added(workers, name):
+    """Return what a variant adds to the spine's own CPU time, over the bare step's, by round."""
+    pairs = zip(workers.ratios(name, "own_cpu"), workers.ratios("spine", "own_cpu"), strict=True)
+    return [more - spine for more, spine in pairs]
+
+
+def tell_guard(workers, log_bytes):
+    facts = workers.facts
+    return f"""
+A GPT of {facts["parameters"] / 1e6:.1f} million parameters (6 layers, width 384, context 256,
+batch 8, AdamW) in float32, {facts["tensors"]} tensors under test at every step, {facts["threads"]}
+threads.
+
+{table(rows_of(workers), "the Guard's own CPU time")}
+
+The last column counts the CPU time of all threads within the Guard's functions, against that of the
+bare step. To the record and what is tested at rest, numerics add
+{percent(added(workers, "numerics"))} of the bare step, gradients at rest
+{percent(added(workers, "gradients"))}, both together {percent(added(workers, "guard"))}. The run
+record takes {log_bytes / 1024:.1f} KiB a step, names and environment of a short run included.
 """
-    print(text)
-    write_section("guard", text)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps(
-            {
-                "commit": commit,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-                "threads": torch.get_num_threads(),
-                "cpus": os.cpu_count(),
-                "rounds": options.rounds,
-                "steps": options.steps,
-                "ratios": result,
-                "raw": rows,
-            },
-            indent=1,
-        )
-        + "\n",
-        encoding="utf-8",
+
+
+def tell_peer(workers, ours):
+    every = int(workers.rows["sdcguard: a checked step"][0]["every"])
+    both = zip(
+        workers.ratios("sdcguard: a checked step", "cpu"),
+        workers.ratios("sdcguard: between", "cpu"),
+        strict=True,
     )
+    mixed = spread([(one + (every - 1) * other) / every for one, other in both])
+    lines = [*rows_of(ours, names=("guard",)), *rows_of(workers)[1:]]
+    lines.append(
+        f"| sdcguard at its defaults, one step in {every}: of the two above | {mixed} | | |"
+    )
+    return f"""
+### Beside a peer
+
+{PEER.replace("==", " ")} asks another question: it tests the arithmetic, by checksums over the
+matrix products of every `nn.Linear`, forward and backward, on every {every}th step, and tells where
+they leave a band of rounding error. It does not look at what is carried between steps, which is
+what the Guard tests: the two costs buy different things. It checks 16-bit formats only, so both run
+under bfloat16 autocast here (the same model, context 64, batch 2), each against bare steps of its
+own process. It is made for GPUs; on a CPU its checks are plain tensor operations.
+
+{table(lines, "its own CPU time")}
+"""
+
+
+def tell_ranks(workers):
+    agreement = workers.ratios("stop", "own_cpu"), workers.ratios("stop", "own_wall", "wall")
+    return f"""
+### Two ranks
+
+The same model under DistributedDataParallel: two ranks over gloo on one machine, a thread each.
+Under a policy that acts the ranks agree at every update before anyone does.
+
+{table(rows_of(workers), "its own CPU time")}
+
+In the last row it is the agreement's own: {percent(agreement[0])} of the bare step's CPU time, and
+{percent(agreement[1])} of its wall time, waiting for the slower rank included.
+"""
+
+
+def text_of(sorts, options, log_bytes):
+    """Return the page's section, with what was measured."""
+    parts = []
+    if "float32" in sorts:
+        parts.append(tell_guard(sorts["float32"], log_bytes))
+    if {"sdcguard", "bfloat16"} <= set(sorts):
+        parts.append(tell_peer(sorts["sdcguard"], sorts["bfloat16"]))
+    if "ranks" in sorts:
+        parts.append(tell_ranks(sorts["ranks"]))
+    return f"""## The Guard in a training loop
+
+`python bench/guard.py --rounds {options.rounds} --steps {options.steps}`, commit {_commit()},
+torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
+{"".join(parts)}"""
+
+
+def _commit():
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    return told.stdout.strip()
+
+
+def report(sorts, options, log_bytes, *, partial):
+    """Print the section; write it and the results unless only a part was measured."""
+    text = text_of(sorts, options, log_bytes)
+    print(text)
+    if partial:
+        return
+    write_section("guard", text)
+    ratios = {
+        kind: {
+            variant.name: {
+                "cpu": quartiles(workers.ratios(variant.name, "cpu")),
+                "wall": quartiles(workers.ratios(variant.name, "wall", "wall")),
+                "own_cpu": quartiles(workers.ratios(variant.name, "own_cpu")),
+                "own_wall": quartiles(workers.ratios(variant.name, "own_wall", "wall")),
+            }
+            for variant in workers.variants
+        }
+        for kind, workers in sorts.items()
+    }
+    results = {
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "peer": PEER,
+        "rounds": options.rounds,
+        "steps": options.steps,
+        "ratios": ratios,
+        "raw": {kind: workers.rows for kind, workers in sorts.items()},
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
