@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
 
 from everybit.core.change import changes_between
 from everybit.core.dtype import ITEMSIZE
-from everybit.report.bits_svg import bit_fields, draw_bits, raw_bits
+from everybit.report.bits_html import bit_fields, draw_bits, raw_bits
 
 
 @pytest.mark.parametrize("dtype", sorted(ITEMSIZE))
@@ -25,11 +26,14 @@ def test_the_bits_drawn_are_the_bits_stored(dtype):
         change = changes_between(dtype, before, after)[0].to_json()
         drawn = draw_bits(change, dtype)
         assert drawn is not None
-        assert drawn.count("flipped") == 2  # the cell and the words for a screen reader
+        assert drawn.count('class="flipped"') == 1
+        cells = re.findall(r'<b(?: class="(\w+)")?>(\d?)</b>', drawn)
+        assert len(cells) == 8 * size
+        assert cells[8 * size - 1 - bit][0] == "flipped"
         found = raw_bits(dtype, change["after"])
         if found is not None:
             assert found == int.from_bytes(after, "little")
-            assert f"<title>bit {bit}, " in drawn
+            assert int("".join(digit for _, digit in cells), 2) == found
 
 
 def test_every_finite_value_of_a_small_float_is_told():
@@ -57,7 +61,6 @@ def test_what_cannot_be_drawn_is_not_drawn(change, dtype):
 def test_a_value_that_json_cannot_hold_is_told_by_the_other_one():
     # NaN has many bit patterns; the value before is exact.
     change = {"element": 0, "before": 1.9921875, "after": "NaN", "bits": [30]}
-    drawn = draw_bits(change, "float32")
-    assert "<title>bit 30, exponent: 0 to 1</title>" in drawn
+    assert '<b class="flipped">1</b>' in draw_bits(change, "float32")
     unknown = draw_bits({"element": 0, "before": "NaN", "after": "NaN", "bits": [3]}, "float32")
-    assert "<title>bit 3, mantissa</title>" in unknown
+    assert '<b class="flipped"></b>' in unknown

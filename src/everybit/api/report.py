@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from everybit._version import __version__
 from everybit.core.atomic import check_writable, write_atomically
-from everybit.core.verdict import Verdict
+from everybit.core.errors import PathError
+from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.detect.run_ended import judge_damage, judge_end
-from everybit.ledger import open_run
+from everybit.detect.stalls import judge_stalls
+from everybit.ledger import Liveness, open_run
+from everybit.ledger.pause import list_pauses
 from everybit.report.account import account_of_logs, merge_stats, tell_ranges
 from everybit.report.page import render_page
 from everybit.report.run_summary import iterate_logs, log_state, summarise_log
 from everybit.report.strict_json import verdict_json
+from everybit.report.timelines import plan_timelines
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from everybit.core.finding import Finding
     from everybit.ledger import LogReader, RunReader
@@ -75,13 +80,49 @@ def make_report(
         check_writable(page)
     if page is None:
         return Report(verdict=verdict_of_run(run), page=None)
-    logs = [summarise_log(log, progress) for log in iterate_logs(run)]
+    logs = list(iterate_logs(run))
+    timelines = plan_timelines(logs, _finding_steps(logs))
+    paused = _paused(run)
+    summaries = [
+        summarise_log(
+            log,
+            timelines,
+            newest=log is run.logs(log.rank)[-1],
+            paused=(log.rank, log.attempt) in paused,
+            progress=progress,
+        )
+        for log in logs
+    ]
     # After the summaries: reading the steps may still find damage.
     verdict = verdict_of_run(run)
-    html = render_page(verdict, logs, run=str(run.path), made_at_s=clock(), version=__version__)
+    world_size = run.info.get("world_size")
+    html = render_page(
+        verdict,
+        summaries,
+        timelines,
+        run=str(run.path),
+        made_at_s=clock(),
+        version=__version__,
+        world_size=world_size if type(world_size) is int else None,
+    )
     # Arguments and environment of the job are in it: as private as the run folder.
     write_atomically(page, html.encode("utf-8", "backslashreplace"), mode=0o600)
     return Report(verdict=verdict, page=page)
+
+
+def _finding_steps(logs: Iterable[LogReader]) -> list[int]:
+    findings = [finding for log in logs for finding in log.findings]
+    findings.sort(key=lambda finding: -finding.severity.rank)
+    return [finding.where.step for finding in findings if finding.where.step is not None]
+
+
+def _paused(run: RunReader) -> set[tuple[int, int]]:
+    """Return rank and attempt of the processes that wait to be released."""
+    try:
+        pauses = list_pauses(run.path)
+    except PathError:
+        return set()
+    return {(p.rank, p.attempt) for p in pauses if p.liveness is not Liveness.GONE}
 
 
 def verdict_of_run(run: RunReader) -> Verdict:
@@ -103,6 +144,7 @@ def verdict_of_run(run: RunReader) -> Verdict:
             newest = log is attempts[-1]
             judged.append((log, newest))
             findings += [_placed(finding, log) for finding in log.findings]
+            findings += judge_stalls(log)
             ended = judge_end(log, resumed=not newest)
             if ended is not None:
                 findings.append(ended)
@@ -112,7 +154,7 @@ def verdict_of_run(run: RunReader) -> Verdict:
         command="run",
         target=(str(run.path),),
         findings=tuple(findings),
-        coverage=account_of_logs(judged),
+        coverage=account_of_logs(judged) + _waiting(run),
         stats=_stats(run, judged),
     )
 
@@ -142,6 +184,20 @@ def _step(finding: Finding) -> float:
     return float("inf") if finding.where.step is None else finding.where.step
 
 
+def _waiting(run: RunReader) -> Coverage:
+    """Say of a paused run that it waits, and how it goes on."""
+    told = shlex.quote(str(run.path))
+    return Coverage(
+        skipped=tuple(
+            Skipped(
+                what=f"the rest of rank {pause.rank}",
+                why=f"paused at step {pause.step}; `everybit release {told}` lets it go on",
+            )
+            for pause in run.pauses
+        )
+    )
+
+
 def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, Any]:
     stats = merge_stats(log.stats for log, _ in judged)
     held = [log for log, _ in judged if log.num_steps]
@@ -156,6 +212,8 @@ def _stats(run: RunReader, judged: list[tuple[LogReader, bool]]) -> dict[str, An
             (sum(log.num_steps for log in run.logs(rank)) for rank in run.ranks), default=0
         ),
     }
+    if run.pauses:
+        own["state"] = f"paused at step {min(pause.step for pause in run.pauses)}"
     if ranges:
         own["first_step"] = min(steps.start for steps in ranges)
         own["last_step"] = max(steps.stop - 1 for steps in ranges)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from everybit.core.errors import PathError
 from everybit.ledger.damage import Damage
+from everybit.ledger.facts import FactsDecoder
 from everybit.ledger.frame import CHECK_BYTES, HEADER_BYTES, Kind, decode_header, is_intact
 from everybit.ledger.index import LogIndex, index_log
 from everybit.ledger.names import read_names
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from everybit.core.observation import Observation, StepRecord, TensorTable
     from everybit.core.verdict import Coverage
     from everybit.ledger.end import End
+    from everybit.ledger.facts import StepFacts
 
 T = TypeVar("T")
 
@@ -115,6 +117,19 @@ class LogReader:
     def steps(self) -> Iterator[StepRecord]:
         """Yield the step records, in order, reading as it goes."""
         yield from self._read(self._index.step_offsets, self._as_step)
+
+    def facts(self) -> Iterator[StepFacts]:
+        """Yield the step records without their digests, in order: several times as fast."""
+        decoder = FactsDecoder()
+        yield from self._read(
+            self._index.step_offsets, lambda payload, _flags: decoder.decode(payload)
+        )
+
+    @property
+    def links(self) -> set[Link]:
+        """The links of which digests are on record."""
+        known = (self._names_of(number) for number in self._index.names)
+        return {found[0] for found in known if found is not None}
 
     def step(self, number: int) -> StepRecord | None:
         """Return the last record of step `number`; None where there is none."""

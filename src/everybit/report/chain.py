@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.core.link import Link
-from everybit.report.safe_text import plural
+from everybit.report.words import Said, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,11 +30,11 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """A link, how it stands, the words for it, and the finding to go to (its id, or nothing)."""
+    """A link, how it stands, more words for it, and the finding to go to (its id, or nothing)."""
 
     link: Link
     standing: Standing
-    words: str
+    words: Said | None = None
     finding: str = ""
 
 
@@ -96,33 +96,40 @@ def tested_links(coverage: Coverage) -> set[Link]:
     return found
 
 
-def explain_break(findings: Iterable[Finding]) -> str:
-    """Return where the chain broke first, and what that means for what came after; or nothing."""
+def explain_break(findings: Iterable[Finding]) -> Said | None:
+    """Return where the chain broke first, and what that means for what came after."""
     broken = [
         (finding, link)
         for finding in findings
         if finding.severity is Severity.ERROR and (link := link_of(finding)) is not None
     ]
     if not broken:
-        return ""
+        return None
     last = float("inf")
     first, link = min(
         broken, key=lambda pair: last if pair[0].where.step is None else pair[0].where.step
     )
     step = first.where.step
-    text = f"The first break is at `{link}`" + ("" if step is None else f", before step {step:,}")
-    facts = [finding.evidence for finding, _ in broken]
-    if all(fact.get("healed") is True and not fact.get("tainted") for fact in facts):
-        return f"{text}. All damage was healed before its use: no later value depends on it."
-    if step is None:
-        return f"{text}: what follows it in the chain may depend on damaged bits."
-    return f"{text}: what was computed from then on may depend on damaged bits."
+    name = say(f"link.{link}")
+    at = say("break.at", link=name) if step is None else say("break.at.step", link=name, step=step)
+    left = [finding.where.step for finding, _ in broken if not healed_in_time(finding)]
+    if not left:
+        then = say("break.healed")
+    elif None in left:
+        then = say("break.after")
+    else:
+        then = say("break.after.step", step=min(each for each in left if each is not None))
+    return Said(f"{at.en} {then.en}", f"{at.zh}{then.zh}")
 
 
-def _count(findings: Sequence[Finding]) -> str:
-    if all(finding.evidence.get("healed") is True for finding in findings):
-        return f"{len(findings):,} healed"
-    return plural(len(findings), "finding")
+def healed_in_time(finding: Finding) -> bool:
+    """Return whether the right bits were back before the damaged ones were used."""
+    return finding.evidence.get("healed") is True and not finding.evidence.get("tainted")
+
+
+def _count(findings: Sequence[Finding]) -> Said:
+    healed = all(finding.evidence.get("healed") is True for finding in findings)
+    return say("unit.healed" if healed else "unit.findings", n=len(findings))
 
 
 def _state(
@@ -138,7 +145,7 @@ def _state(
             finding=gravest.id,
         )
     if link in tested:
-        return LinkState(link=link, standing=Standing.TESTED, words="tested")
+        return LinkState(link=link, standing=Standing.TESTED)
     if link in recorded:
-        return LinkState(link=link, standing=Standing.RECORDED, words="recorded")
-    return LinkState(link=link, standing=Standing.UNWATCHED, words="not watched")
+        return LinkState(link=link, standing=Standing.RECORDED)
+    return LinkState(link=link, standing=Standing.UNWATCHED)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everybit.report.run_summary import State
+from everybit.report.words import Said, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everybit.core.finding import Finding
     from everybit.core.verdict import Verdict
     from everybit.report.run_summary import LogSummary
 
@@ -21,7 +23,7 @@ class NextStep:
     """A command and what it is for."""
 
     command: str
-    purpose: str
+    purpose: Said
 
 
 def suggest_steps(run: str, verdict: Verdict, logs: Sequence[LogSummary]) -> list[NextStep]:
@@ -34,43 +36,35 @@ def suggest_steps(run: str, verdict: Verdict, logs: Sequence[LogSummary]) -> lis
     """
     folder = shlex.quote(run)
     steps: list[NextStep] = []
-    rules = list(dict.fromkeys(finding.rule for finding in verdict.findings))
-    at_rest = any(rule.startswith("MEM6") for rule in rules)
+    at_rest = any(finding.rule.startswith("MEM6") for finding in verdict.findings)
+    if any(log.paused for log in logs):
+        steps.append(NextStep(command=f"everybit release {folder}", purpose=say("next.release")))
     if at_rest and not _heals(logs):
-        steps.append(
-            NextStep(
-                command=f"{_launcher(logs)} run --on-finding heal {_script(logs)}",
-                purpose="Run it again and put the right bits back before they are used"
-                ' (in code: `Guard(..., on_finding="heal")`).',
-            )
-        )
-    if at_rest or any(log.state not in (State.CLEAN, State.RUNNING) for log in logs):
-        steps.append(
-            NextStep(
-                command="everybit verify CHECKPOINTS",
-                purpose="Test the checkpoints before one of them is resumed from.",
-            )
-        )
-    steps += [
-        NextStep(command=f"everybit rule {rule}", purpose="What the finding means.")
-        for rule in rules[:4]
-    ]
+        steps.append(_heal(logs))
+    if at_rest or any(log.newest and log.state not in (State.CLEAN, State.RUNNING) for log in logs):
+        steps.append(NextStep(command="everybit verify CHECKPOINTS", purpose=say("next.verify")))
     if any(log.state is State.RUNNING for log in logs):
-        steps.append(
-            NextStep(command=f"everybit report {folder}", purpose="Look again; it is still going.")
-        )
-    steps.append(
-        NextStep(
-            command=f"everybit diff {folder} OTHER_RUN",
-            purpose="Find the first value that parts from a run that should be the same.",
-        )
-    )
-    steps.append(
-        NextStep(
-            command=f"everybit report {folder} --json", purpose="The same verdict for a program."
-        )
-    )
+        steps.append(NextStep(command=f"everybit report {folder}", purpose=say("next.again")))
+    steps.append(NextStep(command=f"everybit diff {folder} OTHER_RUN", purpose=say("next.diff")))
+    steps.append(NextStep(command=f"everybit report {folder} --json", purpose=say("next.json")))
     return steps
+
+
+def suggest_step(finding: Finding, run: str, logs: Sequence[LogSummary]) -> NextStep:
+    """Return the command to go on with from one finding."""
+    family, folder = finding.rule[:3], shlex.quote(run)
+    if finding.rule.startswith("MEM6") and not _heals(logs):
+        return _heal(logs)
+    if family == "FIL" and finding.where.path:
+        command = f"everybit verify {shlex.quote(finding.where.path)}"
+        return NextStep(command=command, purpose=say("next.verify.file"))
+    if family == "ENV":
+        return NextStep(command="everybit env", purpose=say("next.env"))
+    if finding.rule == "RUN151":
+        return NextStep(command="everybit verify CHECKPOINTS", purpose=say("next.verify"))
+    if family in ("NUM", "CMP", "RNK", "DIF", "DAT"):
+        return NextStep(command=f"everybit diff {folder} OTHER_RUN", purpose=say("next.diff"))
+    return NextStep(command=f"everybit rule {shlex.quote(finding.rule)}", purpose=say("next.rule"))
 
 
 def command_line(logs: Sequence[LogSummary]) -> str:
@@ -80,6 +74,13 @@ def command_line(logs: Sequence[LogSummary]) -> str:
         if isinstance(command, list | tuple) and command:
             return shlex.join(str(part) for part in command)
     return ""
+
+
+def _heal(logs: Sequence[LogSummary]) -> NextStep:
+    return NextStep(
+        command=f"{_launcher(logs)} run --on-finding heal {_script(logs)}",
+        purpose=say("next.heal"),
+    )
 
 
 def _heals(logs: Sequence[LogSummary]) -> bool:

@@ -1,4 +1,4 @@
-"""What a page needs of a run, gathered in one pass over each log that holds no step for long."""
+"""What a page needs of a run beside its timelines, gathered in the same pass over each log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.ledger import Liveness
-from everybit.report.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from everybit.core.link import Link
     from everybit.ledger import LogReader, RunReader
+    from everybit.report.timelines import Timelines
 
 
 class State(StrEnum):
@@ -36,10 +36,12 @@ class LogSummary:
 
     Attributes:
         rank: Rank of the process.
-        attempt: Attempt, from 1 or 0 as the ledger counts.
+        attempt: Attempt, from 0.
         header: Command, environment, configuration, process.
         state: How it stands.
         detail: What the end record says beyond that.
+        newest: Whether no later attempt of the rank is on record.
+        paused: Whether the process waits to be released.
         torn: Whether the last frame is cut.
         damaged: Whether any part of the log is damaged.
         num_steps: Steps on record.
@@ -51,10 +53,8 @@ class LogSummary:
         guard_seconds: Part of it that the guard used.
         skipped: Steps whose update did not happen.
         tainted: Steps in which damaged bits were used.
-        losses: Losses by step.
-        guard_share: Guard's share of each step's time.
+        num_findings: Findings on record.
         links: Links of which digests are on record.
-        optimizers: Names of the optimizers that stepped.
     """
 
     rank: int
@@ -62,6 +62,8 @@ class LogSummary:
     header: Mapping[str, Any]
     state: State
     detail: str = ""
+    newest: bool = True
+    paused: bool = False
     torn: bool = False
     damaged: bool = False
     num_steps: int = 0
@@ -73,10 +75,8 @@ class LogSummary:
     guard_seconds: float = 0.0
     skipped: int = 0
     tainted: int = 0
-    losses: Series = field(default_factory=Series)
-    guard_share: Series = field(default_factory=Series)
+    num_findings: int = 0
     links: set[Link] = field(default_factory=set)
-    optimizers: dict[str, int] = field(default_factory=dict)
 
 
 def iterate_logs(run: RunReader) -> Iterator[LogReader]:
@@ -104,11 +104,21 @@ _UNENDED: Final = {
 PROGRESS_EVERY: Final = 20_000
 
 
-def summarise_log(log: LogReader, progress: Callable[[int], None] | None = None) -> LogSummary:
-    """Read a log once, front to back.
+def summarise_log(
+    log: LogReader,
+    timelines: Timelines,
+    *,
+    newest: bool = True,
+    paused: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> LogSummary:
+    """Read a log once, front to back; its values go to the timelines.
 
     Args:
         log: The log.
+        timelines: Where the values of its steps go.
+        newest: Whether no later attempt of the rank is on record.
+        paused: Whether the process waits to be released.
         progress: Is told the number of steps read, every `PROGRESS_EVERY` of them.
     """
     end = log.end
@@ -118,36 +128,32 @@ def summarise_log(log: LogReader, progress: Callable[[int], None] | None = None)
         header=log.header,
         state=log_state(log),
         detail=_detail(end.code, end.detail) if end is not None else "",
+        newest=newest,
+        paused=paused,
         torn=log.torn,
-        damaged=bool(log.damage),
+        num_findings=len(log.findings),
+        links=log.links,
     )
-    for _, tables in log.inits():
-        summary.links.update(table.link for table in tables)
-    for record in log.steps():
-        step = record.step
+    lines = timelines.of(log, older=not newest)
+    steps = log.step_range
+    if steps:
+        summary.first_step, summary.last_step = steps.start, steps.stop - 1
+    for record in log.facts():
         summary.num_steps += 1
         if progress is not None and summary.num_steps % PROGRESS_EVERY == 0:
             progress(summary.num_steps)
-        if summary.first_step is None or summary.last_step is None:
-            summary.first_step = summary.last_step = step
+        if summary.num_steps == 1:
             summary.started_s = record.time_s
-        summary.first_step = min(summary.first_step, step)
-        summary.last_step = max(summary.last_step, step)
         summary.ended_s = record.time_s
         summary.skipped += record.skipped
         summary.tainted += record.tainted
-        name = record.optimizer
-        if name in summary.optimizers or len(summary.optimizers) < 64:
-            summary.optimizers[name] = summary.optimizers.get(name, 0) + 1
-        for table in record.tables:
-            summary.links.add(table.link)
-        for loss in record.losses:
-            summary.losses.add(step, loss)
         if math.isfinite(record.duration_s) and record.duration_s > 0:
             summary.seconds += record.duration_s
             if math.isfinite(record.guard_s):
                 summary.guard_seconds += record.guard_s
-                summary.guard_share.add(step, 100 * record.guard_s / record.duration_s)
+        timelines.take(lines, record)
+    # After the steps: reading them may still find damage.
+    summary.damaged = bool(log.damage)
     return summary
 
 

@@ -1,4 +1,4 @@
-"""The page's plain sections: coverage, ranks and attempts, cost, environment."""
+"""The page's plain sections: coverage, ranks, next steps, environment."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.report.findings_html import prose
-from everybit.report.loss_svg import draw_guard_share
+from everybit.report.findings_html import draw_command
 from everybit.report.markup import Markup, join, tag, text
 from everybit.report.run_summary import State
-from everybit.report.safe_text import number, plural
-from everybit.report.stats import format_seconds
+from everybit.report.safe_text import number, printable
+from everybit.report.stats import format_seconds, format_share
+from everybit.report.words import pair, recorded, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from everybit.core.verdict import Coverage
+    from everybit.report.next_steps import NextStep
     from everybit.report.run_summary import LogSummary
 
-MAX_LOGS: Final = 128
+MAX_LOGS: Final = 256
 MAX_ENTRIES: Final = 2000
 #: Sections of the environment that are read most; the others are folded.
 _OPEN: Final = {"torch", "threads", "determinism"}
@@ -28,79 +29,107 @@ _OPEN: Final = {"torch", "threads", "determinism"}
 def draw_coverage(coverage: Coverage) -> Markup:
     """Return what was checked and what was not, side by side."""
     checked = [
-        tag("li", tag("b", f"{item.count:,}"), " ", prose(item.what)) for item in coverage.checked
+        tag("li", tag("b", f"{item.count:,}"), " ", pair(recorded(item.what)))
+        for item in coverage.checked
     ]
     skipped = [
         tag(
             "li",
-            tag("b", prose(item.what)),
-            tag("span", "promised", class_="badge warning") if item.promised else None,
-            tag("br"),
-            prose(item.why),
-            class_="missed" if item.promised else None,
+            tag("b", pair(recorded(item.what))),
+            tag("span", tell("coverage.promised"), class_="badge warning")
+            if item.promised
+            else None,
+            tag("p", pair(recorded(item.why)), class_="quiet"),
         )
         for item in sorted(coverage.skipped, key=lambda item: not item.promised)
     ]
-    nothing = tag("li", "nothing on record", class_="quiet")
-    none = tag("li", "nothing that the guard knows of", class_="quiet")
+    nothing = tag("li", tell("coverage.nothing"), class_="quiet")
+    none = tag("li", tell("coverage.none"), class_="quiet")
     return tag(
         "div",
-        tag("div", tag("h3", "Checked"), tag("ul", checked or nothing)),
-        tag("div", tag("h3", "Not checked"), tag("ul", skipped or none)),
+        tag("div", tag("h3", tell("coverage.checked")), tag("ul", checked or nothing, role="list")),
+        tag("div", tag("h3", tell("coverage.skipped")), tag("ul", skipped or none, role="list")),
         class_="columns",
     )
 
 
-def draw_logs(logs: Sequence[LogSummary]) -> Markup:
+def draw_ranks(logs: Sequence[LogSummary], world_size: int | None = None) -> Markup:
     """Return the table of ranks and attempts."""
     if not logs:
-        return tag("p", "No log is on record.", class_="quiet")
-    names = ("rank", "attempt", "state", "steps", "from", "to", "first step at", "step time")
+        return tag("p", tell("ranks.none"), class_="quiet")
+    columns = (
+        "rank",
+        "attempt",
+        "state",
+        "count",
+        "from_to",
+        "findings",
+        "started",
+        "time",
+        "guard",
+    )
+    furthest = max((log.last_step for log in logs if log.last_step is not None), default=None)
     rows = [
         tag(
             "tr",
-            tag("td", log.rank),
+            tag("th", log.rank, scope="row"),
             tag("td", log.attempt),
-            tag("td", _state(log)),
+            tag("td", _state(log, furthest)),
             tag("td", f"{log.num_steps:,}", class_="figure"),
-            tag("td", _step(log.first_step), class_="figure"),
-            tag("td", _step(log.last_step), class_="figure"),
+            tag("td", _span(log), class_="figure"),
+            tag(
+                "td", f"{log.num_findings:,}", class_="figure bad" if log.num_findings else "figure"
+            ),
             tag("td", clock_text(log.started_s)),
-            tag("td", format_seconds(log.seconds) if log.num_steps else "", class_="figure"),
+            tag("td", format_seconds(log.seconds) if log.seconds else "", class_="figure"),
+            tag(
+                "td",
+                format_share(log.guard_seconds / log.seconds) if log.seconds else "",
+                class_="figure",
+            ),
         )
         for log in logs[:MAX_LOGS]
     ]
-    head = tag("tr", [tag("th", name, scope="col") for name in names])
-    table = tag("table", tag("thead", head), tag("tbody", rows))
-    more = f"and {len(logs) - MAX_LOGS:,} more logs" if len(logs) > MAX_LOGS else None
-    return join([tag("div", table, class_="scroll"), more and tag("p", more, class_="quiet")])
+    figures = {"count", "from_to", "findings", "time", "guard"}
+    head = tag(
+        "tr",
+        [
+            tag(
+                "th",
+                tell(f"column.{name}"),
+                scope="col",
+                class_="figure" if name in figures else None,
+            )
+            for name in columns
+        ],
+    )
+    table = tag("table", tag("thead", head), tag("tbody", rows), class_="ranks")
+    more = []
+    if len(logs) > MAX_LOGS:
+        more.append(tag("p", tell("ranks.more", n=len(logs) - MAX_LOGS), class_="quiet"))
+    missing = (world_size or 0) - len({log.rank for log in logs})
+    if missing > 0:
+        more.append(tag("p", tell("ranks.missing", n=missing), class_="badge error"))
+    return join([_region(table, "section-ranks"), *more])
 
 
-def draw_cost(logs: Sequence[LogSummary]) -> Markup:
-    """Return what watching cost: the guard's share of the step time."""
-    seconds = sum(log.seconds for log in logs)
-    guard = sum(log.guard_seconds for log in logs)
-    if seconds <= 0:
-        return tag("p", "No step time is on record.", class_="quiet")
-    words = [
-        "The guard used ",
-        tag("b", f"{100 * guard / seconds:.2f} %"),
-        f" of the step time: {format_seconds(guard)} of {format_seconds(seconds)}.",
-    ]
-    return join([tag("p", words), draw_guard_share(logs)])
+def draw_next(steps: Sequence[NextStep]) -> Markup:
+    """Return the commands to go on with."""
+    items = [tag("li", draw_command(step.command), tag("p", pair(step.purpose))) for step in steps]
+    return tag("ol", items, class_="ways", role="list")
 
 
 def draw_environment(header: Mapping[str, Any]) -> Markup:
     """Return the environment of one log as tables, a section each."""
     environment = header.get("environment")
     if not isinstance(environment, Mapping) or not environment:
-        return tag("p", "No environment is on record.", class_="quiet")
+        return tag("p", tell("environment.none"), class_="quiet")
     plain = {k: v for k, v in environment.items() if not isinstance(v, Mapping | list | tuple)}
-    sections = [_section("", plain)] if plain else []
-    for name, value in environment.items():
-        if name not in plain and value:
-            sections.append(_section(str(name), value))
-    return join(sections)
+    groups = [("", plain)] if plain else []
+    groups += [
+        (str(name), value) for name, value in environment.items() if name not in plain and value
+    ]
+    return join([_section(index, name, value) for index, (name, value) in enumerate(groups)])
 
 
 def clock_text(seconds: Any) -> str:
@@ -111,19 +140,29 @@ def clock_text(seconds: Any) -> str:
         return ""
 
 
-def _section(name: str, value: Any) -> Markup:
+def _region(content: Markup, labelled_by: str) -> Markup:
+    # What scrolls must be reachable with the keyboard.
+    return tag(
+        "div", content, class_="scroll", tabindex=0, role="group", aria_labelledby=labelled_by
+    )
+
+
+def _section(index: int, name: str, value: Any) -> Markup:
     entries = list(_flatten(value))
-    rows = [tag("tr", tag("th", key, scope="row"), tag("td", shown)) for key, shown in entries]
+    rows = [
+        tag("tr", tag("th", key, scope="row", lang="en"), tag("td", shown))
+        for key, shown in entries
+    ]
     if len(rows) >= MAX_ENTRIES:
-        rows.append(tag("tr", tag("td", "and more, in the run's own record", colspan=2)))
-    table = tag("div", tag("table", tag("tbody", rows), class_="entries"), class_="scroll")
-    if not name:
-        return table
+        rows.append(tag("tr", tag("td", tell("environment.more"), colspan=2)))
+    key = f"environment-{index}"
+    table = _region(tag("table", tag("tbody", rows), class_="entries"), key)
     # A section of one value (why it is absent, say) needs no unfolding.
     single = len(entries) == 1
-    told = join([*entries[0]], ": ") if single else plural(len(entries), "value")
-    title = tag("summary", name, " ", tag("span", told, class_="quiet"))
-    return tag("details", title, table, open=name in _OPEN and not single)
+    told = join([*entries[0]], ": ") if single else tell("unit.values", n=len(entries))
+    title = tag("span", text(name, 200), lang="en") if name else tell("environment.general")
+    summary = tag("summary", tag("b", title, id=key), " ", tag("span", told, class_="quiet"))
+    return tag("details", summary, table, open=(name in _OPEN or not name) and not single)
 
 
 def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[Markup, Markup]]:
@@ -138,32 +177,43 @@ def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[Markup, Markup]]:
             todo.extend(reversed(inner))
             continue
         count += 1
-        shown = clock_text(item) if name == "captured_at" else _value(item)
-        yield text(name or "value", 200), text(shown, 2000)
+        yield text(name or "value", 200), _value(name, item)
 
 
-def _value(item: Any) -> str:
+def _value(name: str, item: Any) -> Markup:
     if isinstance(item, bool):
-        return "yes" if item else "no"
+        return tell("yes" if item else "no")
+    if item is None:
+        return tell("none")
+    if name == "captured_at":
+        return text(clock_text(item) or str(item))
     if isinstance(item, float):
-        return number(item)
+        return text(number(item))
     if isinstance(item, list | tuple):
-        return ", ".join(str(part) for part in item[:200])
-    return "none" if item is None else str(item)
+        return text(", ".join(str(part) for part in item[:200]), 2000)
+    return text(str(item), 2000)
 
 
-def _state(log: LogSummary) -> Markup:
-    css = {State.CLEAN: "good", State.RUNNING: "note"}.get(log.state, "error")
-    extra = [log.detail] if log.detail else []
-    extra += ["last frame cut"] if log.torn else []
-    extra += ["record damaged"] if log.damaged else []
-    return join(
-        [
-            tag("span", log.state, class_=f"badge {css}"),
-            tag("span", " ", ", ".join(extra), class_="quiet") if extra else None,
-        ]
-    )
+def _state(log: LogSummary, furthest: int | None) -> Markup:
+    css = {State.CLEAN: "good", State.RUNNING: "note", State.UNSEEN: "warning"}
+    badges = [
+        tag("span", tell(f"state.{log.state.name}"), class_=f"badge {css.get(log.state, 'error')}")
+    ]
+    if log.paused:
+        badges.append(tag("span", tell("state.paused"), class_="badge warning"))
+    if log.newest and log.last_step is not None and furthest is not None:
+        behind = furthest - log.last_step
+        # One step apart is how ranks are.
+        if behind > 1:
+            badges.append(tag("span", tell("state.late", n=behind), class_="badge warning"))
+    for wrong, key in ((log.torn, "torn"), (log.damaged, "damaged")):
+        if wrong:
+            badges.append(tag("span", tell(f"state.{key}"), class_="badge error"))
+    detail = tag("span", printable(log.detail, 300), class_="quiet") if log.detail else None
+    return join([*badges, detail], " ")
 
 
-def _step(step: int | None) -> str:
-    return "" if step is None else f"{step:,}"
+def _span(log: LogSummary) -> str:
+    if log.first_step is None or log.last_step is None:
+        return ""
+    return f"{log.first_step:,} - {log.last_step:,}"

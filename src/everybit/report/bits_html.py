@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import ITEMSIZE, decode
-from everybit.report.evidence import bits_in
+from everybit.report.evidence import bits_in, changes_in
 from everybit.report.markup import Markup, tag
+from everybit.report.words import pair, say, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from everybit.core.finding import Finding
 
 #: Exponent and mantissa bits of the floating-point types; above them lies the sign.
 FLOAT_FIELDS: Final[dict[str, tuple[int, int]]] = {
@@ -37,8 +41,6 @@ _CODES: Final = {
     "uint16": "<H",
     "uint8": "<B",
 }
-_CELL: Final = 14
-_ROW: Final = 32
 
 
 def bit_fields(dtype: str) -> list[tuple[str, int, int]]:
@@ -83,63 +85,75 @@ def raw_bits(dtype: str, value: Any) -> int | None:
 def draw_bits(change: Mapping[str, Any], dtype: object) -> Markup | None:
     """Return the picture of a changed element, None where dtype or bits are not on record."""
     flipped = set(bits_in(change))
-    if not flipped or not isinstance(dtype, str) or dtype not in ITEMSIZE:
-        return None
-    size = 8 * ITEMSIZE[dtype]
-    if max(flipped) >= size:
+    if not flipped or not isinstance(dtype, str) or not _fits(dtype, flipped):
         return None
     found = raw_bits(dtype, change.get("after"))
     if found is None:
         before = raw_bits(dtype, change.get("before"))
         found = None if before is None else before ^ sum(1 << bit for bit in flipped)
-    rows = -(-size // _ROW)
-    columns = min(size, _ROW)
-    listed = ", ".join(str(bit) for bit in sorted(flipped))
-    return tag(
-        "svg",
-        list(_cells(dtype, size, flipped, found)),
-        viewBox=f"0 0 {columns * _CELL + 8} {rows * 40}",
-        width=columns * _CELL + 8,
-        class_="bits",
-        role="img",
-        aria_label=f"{dtype}, flipped bits counted from the least significant: {listed}",
-    )
+
+    def cell(bit: int) -> Markup:
+        digit = "" if found is None else found >> bit & 1
+        return tag("b", digit, class_="flipped") if bit in flipped else tag("b", digit)
+
+    return _picture(dtype, flipped, cell)
 
 
-def _cells(dtype: str, size: int, flipped: set[int], found: int | None) -> Iterator[Markup]:
-    for name, lowest, count in bit_fields(dtype):
-        for bit in range(lowest + count - 1, lowest - 1, -1):
-            place = size - 1 - bit
-            x = place % _ROW * _CELL + _nudge(name)
-            y = place // _ROW * 40 + 2
-            changed = bit in flipped
-            title = f"bit {bit}, {name}"
-            if found is not None:
-                digit = found >> bit & 1
-                title = f"{title}: {digit ^ 1} to {digit}" if changed else f"{title}: {digit}"
-            yield tag(
-                "g",
-                tag("title", title),
-                tag("rect", x=x, y=y, width=_CELL - 2, height=20, rx=2),
-                None
-                if found is None
-                else tag("text", found >> bit & 1, x=x + _CELL / 2 - 1, y=y + 14.5),
-                class_=f"{name} flipped" if changed else name,
-            )
-        first = size - lowest - count
-        label = name if count > 3 else name[0]
-        yield tag(
-            "text",
-            label,
-            x=first % _ROW * _CELL + _nudge(name) + (0 if count > 1 else _CELL / 2 - 1),
-            y=first // _ROW * 40 + 34,
-            class_="field" if count > 1 else "field middle",
+def draw_map(findings: Iterable[Finding]) -> list[Markup]:
+    """Return, for each dtype, how often each bit of an element was hit, over all findings."""
+    counts: dict[str, Counter[int]] = {}
+    elements: Counter[str] = Counter()
+    for finding in findings:
+        dtype = finding.evidence.get("dtype")
+        for change in changes_in(finding.evidence):
+            bits = set(bits_in(change))
+            if isinstance(dtype, str) and bits and _fits(dtype, bits):
+                counts.setdefault(dtype, Counter()).update(bits)
+                elements[dtype] += 1
+    return [
+        tag(
+            "figure",
+            tag("figcaption", tell("findings.map.of", dtype=dtype, n=elements[dtype])),
+            _heat(dtype, count),
         )
+        for dtype, count in counts.items()
+    ]
 
 
-def _nudge(name: str) -> int:
-    # A little air between the parts.
-    return {"sign": 0, "exponent": 3}.get(name, 6)
+def _heat(dtype: str, count: Counter[int]) -> Markup:
+    top = max(count.values())
+
+    def cell(bit: int) -> Markup:
+        times = count[bit]
+        if not times:
+            return tag("b")
+        # Four shades: how often a bit was hit, by the most frequent.
+        return tag("b", times if times < 100 else "99+", class_=f"hit h{-(-4 * times // top)}")
+
+    return _picture(dtype, set(count), cell)
+
+
+def _fits(dtype: str, bits: Collection[int]) -> bool:
+    return dtype in ITEMSIZE and max(bits) < 8 * ITEMSIZE[dtype]
+
+
+def _picture(dtype: str, flipped: Collection[int], cell: Callable[[int], Markup]) -> Markup:
+    told = say("findings.map.label", dtype=dtype, bits=", ".join(map(str, sorted(flipped))))
+    fields = [
+        tag(
+            "span",
+            tag("span", [cell(bit) for bit in range(low + count - 1, low - 1, -1)], class_="cells"),
+            tag("span", tell(f"field.{name}"), class_="label"),
+            class_=f"field {name}",
+        )
+        for name, low, count in bit_fields(dtype)
+    ]
+    return tag(
+        "div",
+        tag("span", fields, aria_hidden="true", class_="fields"),
+        tag("span", pair(told), class_="hidden"),
+        class_="bits",
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
