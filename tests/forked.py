@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LAUNCHER = """
-    import json, os, runpy, sys
+    import gc, json, os, runpy, sys
     import torch, torch._dynamo, torch.distributed, torch.nn.parallel
+    import everybit.api.report, everybit.api.run, everybit.cli.run, everybit.guard
 
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
     for together in json.load(sys.stdin):
         children = []
         for job in together:
