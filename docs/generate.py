@@ -62,6 +62,9 @@ API = """\
 What each verb is for, with examples, stands on its own page; here is what the names take and give.
 """
 
+#: Errors that are caught by their public base.
+MORE_ERRORS = ("core.errors.PathError", "core.errors.ConfigError", "core.errors.DamagedError")
+
 #: What public names hand out, and is not itself imported by name.
 HANDED_OUT = (
     "everybit.api.run.RunOutcome",
@@ -121,7 +124,7 @@ def _api() -> str:
         "Watch": ["autoclass", "Guard"],
         "Ask": ["autofunction", *(name for name in names if name[0].islower())],
         "Answers": ["autoclass", *values],
-        "Errors": ["autoexception", *errors],
+        "Errors": ["autoexception", *errors, *MORE_ERRORS],
     }
     parts = [API]
     for title, (directive, *members) in groups.items():
