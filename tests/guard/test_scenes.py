@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +16,9 @@ import everybit
 from everybit.guard import scene as scene_module
 from everybit.ledger import IncidentStore
 from everybit.probe.memory import TensorMemory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run_with_flip(
