@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from tests.guard.watched import bits_of, build, flip, loss_of, train_step
 from torch import nn
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 import everybit
-from tests.guard.watched import bits_of, build, flip, loss_of, train_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -72,6 +72,13 @@ class Config:
     gradients: bool = _option(
         True, "Test gradients between the backward pass and the update.", "run"
     )
+    scrub_percent: int = _option(
+        2,
+        "While nothing is trained, test weights for so much of a call's time, in percent"
+        " (100: all weights before each call).",
+        "run",
+        metavar="N",
+    )
     numerics: bool = _option(
         True, "Judge losses, gradients, weights and moments by their values.", "run"
     )
@@ -112,6 +119,8 @@ class Config:
             raise ConfigError(f"every must be 1 or more, not {self.every}")
         if self.every > MAX_EVERY:
             raise ConfigError(f"every must be {MAX_EVERY} at most")
+        if not 1 <= self.scrub_percent <= 100:
+            raise ConfigError("scrub_percent must be from 1 to 100")
         for name in ("pause_timeout_s", "patience_s", "incident_mb", "max_incidents"):
             if not 0 <= getattr(self, name) <= MAX_EVERY:
                 raise ConfigError(f"{name} must be from 0 to {MAX_EVERY}")

@@ -29,6 +29,45 @@ class LocatedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """Which part of a whole tensor lies in a process.
+
+    Attributes:
+        global_shape: Shape of the whole.
+        offset: Where the part begins in each dimension; None where it is no plain block.
+        placements: How the whole is laid out over the ranks, a text for each dimension of the mesh.
+    """
+
+    global_shape: tuple[int, ...]
+    offset: tuple[int, ...] | None
+    placements: tuple[str, ...]
+
+    def elements(self, local: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return flat indices into the whole; none where it is not known where the part lies.
+
+        Args:
+            local: Flat row-major indices into the part.
+            shape: Of the part.
+
+        >>> Shard(global_shape=(4, 3), offset=(2, 0), placements=()).elements((4,), (2, 3))
+        (10,)
+        """
+        if self.offset is None:
+            return ()
+        found = []
+        for index in local:
+            left, flat, step = index, 0, 1
+            for size, start, whole in zip(
+                reversed(shape), reversed(self.offset), reversed(self.global_shape), strict=True
+            ):
+                left, place = divmod(left, size)
+                flat += (place + start) * step
+                step *= whole
+            found.append(flat)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
     """One tensor whose bytes changed with no known writer.
 
@@ -50,7 +89,11 @@ class Damage:
         located_by: What told the place.
         confirmed: An independent fingerprint agrees with the bytes as they were.
         healed: The right bytes are back.
+        last_right: Step at which the tensor was last found right, where it is not tested at each;
+            None where it was found right before this step, or never tested before.
         doubt: A writer that nothing counts may have done it, in words; "" where none can.
+        shard: Where the tensor is this rank's part of a larger one, which part; its shape and its
+            elements are then those of the part.
     """
 
     role: Role
@@ -69,7 +112,9 @@ class Damage:
     located_by: LocatedBy
     confirmed: bool
     healed: bool = False
+    last_right: int | None = None
     doubt: str = ""
+    shard: Shard | None = None
 
     @property
     def name(self) -> str:

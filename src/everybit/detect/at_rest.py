@@ -41,9 +41,20 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
         "healed": damage.healed,
         "tainted": tainted,
     }
+    if damage.last_right is not None:
+        evidence["last_right"] = damage.last_right
     if damage.num_elements:
         evidence |= evidence_of(damage.changes)
         evidence |= {"num_elements": damage.num_elements, "num_bits": damage.num_bits}
+    if damage.shard is not None:
+        evidence["shard"] = {
+            "global_shape": list(damage.shard.global_shape),
+            "offset": None if damage.shard.offset is None else list(damage.shard.offset),
+            "placements": list(damage.shard.placements),
+        }
+        places = damage.shard.elements(damage.elements, damage.shape)
+        if places:
+            evidence["global_elements"] = list(places)
     place: dict[str, Any] = (
         {"elements": damage.elements}
         if damage.elements
@@ -72,12 +83,15 @@ def judge_at_rest(damage: Damage, *, step: int, rank: int, tainted: bool) -> Fin
 
 def _message(damage: Damage, *, step: int, tainted: bool) -> str:
     when = "between backward and" if damage.role is Role.GRADIENT else "before"
-    parts = [f"{damage.name} changed at rest {when} step {step}: {_extent(damage)}"]
+    of = " (this rank's shard)" if damage.shard is not None else ""
+    parts = [f"{damage.name}{of} changed at rest {when} step {step}: {_extent(damage)}"]
     if damage.doubt:
         parts.append(damage.doubt)
     if damage.healed:
         parts.append("the right bits are back")
-    if tainted:
+    if tainted and damage.last_right is not None:
+        parts.append(f"it was last right at step {damage.last_right}: those since may have used it")
+    elif tainted:
         parts.append("the step that was running may have used the damaged bits")
     return "; ".join(parts)
 

@@ -45,7 +45,9 @@ def coverage_of(
         )
     if not num_steps:
         why = "no optimizer stepped while the guard was active"
-        skipped.append(Skipped(what="training steps", why=why))
+        if num_calls:
+            why += ", and the model was called in training mode, as training does"
+        skipped.append(Skipped(what="steps", why=why))
     elif not num_calls:
         why = "no call of a root module was seen: weights were tested at updates only"
         skipped.append(Skipped(what="weights before forward", why=why))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.guard.moment import Moment
+    from everybit.guard.scrub import Scrub
     from everybit.guard.state import CarriedState
 
 _FIRST_USE_IN_FORWARD = {Role.PARAMETER, Role.BUFFER}
@@ -34,6 +35,7 @@ class AtRestCheck(Check):
         rank: Rank of this process.
         heal: Put the right bits back.
         patient: What an accelerator finds at the start of forward may be read at the update.
+        scrub: Chooses what is tested before a call while nothing is trained.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class AtRestCheck(Check):
         rank: int,
         heal: bool,
         patient: bool,
+        scrub: Scrub,
     ) -> None:
         self.state = state
+        self._scrub = scrub
         self._rank = rank
         self._heal = heal
         self._patient = patient
@@ -58,6 +62,8 @@ class AtRestCheck(Check):
         if boundary is Boundary.FORWARD_START:
             return self._judged(self._test_forward(moment)) if moment.alone else ()
         if boundary is Boundary.FORWARD_END:
+            if moment.evaluating:
+                self._scrub.called()
             self.state.mark_buffers()
         elif boundary is Boundary.STEP_START and moment.optimizer is not None and moment.alone:
             return self._judged(self._test_update(moment.optimizer, used=moment.used))
@@ -83,11 +89,22 @@ class AtRestCheck(Check):
         self.state.skipped["tensors, at some steps,"] = why
 
     def _test_forward(self, moment: Moment) -> list[tuple[Damage, bool]]:
+        if moment.evaluating:
+            return self._scrub_some(moment)
         # A call inside an update (a closure) comes while the optimizer writes its parameters.
         roles = {Role.BUFFER} if moment.updating else _FIRST_USE_IN_FORWARD
         found = self.state.test(None, roles=roles, heal=self._heal, defer=self._patient)
         # A deferred answer means that the forward pass went on with the damaged bits.
         return [(damage, late or moment.used) for damage, late in found]
+
+    def _scrub_some(self, moment: Moment) -> list[tuple[Damage, bool]]:
+        self._scrub.begin(moment.step)
+        try:
+            return self.state.test(
+                None, roles=_FIRST_USE_IN_FORWARD, heal=self._heal, scrub=self._scrub
+            )
+        finally:
+            self._scrub.end()
 
     def _test_update(
         self, optimizer: torch.optim.Optimizer, *, used: bool

@@ -41,6 +41,7 @@ class Boundaries:
         emit: Called at each boundary, in the thread that reached it.
         wants: Whether an optimizer belongs to the watched loop; others are not counted.
         abandon: Called with an optimizer whose step was left by an error, before the next boundary.
+        trains: Whether any optimizer is known: if not, calls that want no gradients are steps.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Boundaries:
         emit: Emit,
         wants: Callable[[torch.optim.Optimizer], bool],
         abandon: Callable[[torch.optim.Optimizer], None],
+        trains: Callable[[], bool],
     ) -> None:
         self.step = 0
         self.calls = 0
         self.num_calls = 0
         self._emit = emit
         self._wants = wants
+        self._trains = trains
         self.lock = threading.RLock()
         self._threads = Threads(abandon)
         self._used = False
@@ -63,6 +66,7 @@ class Boundaries:
         self._hooks: list[Any] = []
         self._scaled: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._steps_of: dict[int, int] = {}
+        self._scaler: Any = None
 
     @property
     def inside(self) -> bool:
@@ -112,10 +116,11 @@ class Boundaries:
         if call is not None:
             call.install()
 
-    def _enter(self, args: Any, kwargs: Any) -> None:
+    def _enter(self, root: torch.nn.Module, args: Any, kwargs: Any) -> None:
         with self.lock:
             if not self._threads.enter():
                 return
+            grad = torch.is_grad_enabled()
             try:
                 moment = Moment(
                     step=self.step,
@@ -125,24 +130,46 @@ class Boundaries:
                     used=self._used,
                     updating=self._threads.updating(),
                     alone=self._threads.alone,
-                    differentiable=torch.is_grad_enabled(),
+                    differentiable=grad,
+                    root=root,
+                    evaluating=self._is_evaluating(root),
                 )
                 self._emit(Boundary.FORWARD_START, moment)
             except BaseException:
                 self._threads.leave()
                 raise
-            self.calls += torch.is_grad_enabled()
-            self._used |= torch.is_grad_enabled()
+            self.calls += grad
+            self._used |= grad
 
-    def _leave(self) -> None:
+    def _leave(self, root: torch.nn.Module, returned: tuple[Any, ...]) -> None:
         with self.lock:
             if not self._threads.leave():
                 return
             self.num_calls += 1
+            alone = self._threads.alone
             moment = Moment(
-                step=self.step, updating=self._threads.updating(), alone=self._threads.alone
+                step=self.step,
+                updating=self._threads.updating(),
+                alone=alone,
+                root=root,
+                evaluating=bool(returned) and self._is_evaluating(root),
+                outputs=returned,
             )
             self._emit(Boundary.FORWARD_END, moment)
+            if moment.evaluating:
+                end = Moment(step=self.step, alone=alone, evaluating=True)
+                self._next_step()
+                self._emit(Boundary.STEP_END, end)
+
+    def _is_evaluating(self, root: torch.nn.Module) -> bool:
+        """Whether a call is a step: it is no part of a training loop that is yet to begin."""
+        return not self._trains() and not (torch.is_grad_enabled() and root.training)
+
+    def _next_step(self) -> None:
+        self.step += 1
+        self.calls = 0
+        self._used = False
+        self._scaled.clear()
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         depth = getattr(self._nested, "depth", 0)
@@ -184,23 +211,29 @@ class Boundaries:
     def _scaler_scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
         result = original(scaler, outputs)
         if isinstance(outputs, torch.Tensor) and result is not outputs:
-            self._scaled[id(result)] = (result, outputs.detach())
+            self._scaled[id(result)] = (result, outputs)
         return result
 
     def _scaler_step(
         self, original: Any, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any
     ) -> Any:
         before = self._steps_of.get(id(optimizer), 0)
-        result = original(scaler, optimizer, *args, **kwargs)
-        wanted = scaler.is_enabled() and self._wants(optimizer)
-        if wanted and self._steps_of.get(id(optimizer), 0) == before:
-            self._step_start(optimizer, (), {})
-            self._finish(optimizer, skipped=True)
+        self._scaler = scaler if scaler.is_enabled() else None
+        try:
+            result = original(scaler, optimizer, *args, **kwargs)
+            wanted = scaler.is_enabled() and self._wants(optimizer)
+            if wanted and self._steps_of.get(id(optimizer), 0) == before:
+                self._begin(optimizer, skipped=True)
+                self._finish(optimizer, skipped=True)
+        finally:
+            self._scaler = None
         return result
 
     def _step_start(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
+        if not torch.compiler.is_compiling():
+            self._begin(optimizer, skipped=_is_skipped(optimizer))
+
+    def _begin(self, optimizer: Any, *, skipped: bool | torch.Tensor) -> None:
         with self.lock:
             if not self._wants(optimizer) or not self._threads.begin(optimizer):
                 return
@@ -208,6 +241,8 @@ class Boundaries:
                 moment = Moment(
                     step=self.step,
                     optimizer=optimizer,
+                    skipped=skipped,
+                    scaler=self._scaler,
                     used=self._used or self.num_calls == 0,
                     alone=self._threads.alone,
                 )
@@ -217,16 +252,8 @@ class Boundaries:
                 raise
 
     def _step_end(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
-        # A fused optimizer is told by the scaler, during the call, whether to skip.
-        found_inf = getattr(optimizer, "found_inf", None)
-        skipped: bool | torch.Tensor = False
-        if isinstance(found_inf, torch.Tensor):
-            skipped = found_inf.detach() > 0
-            if found_inf.device.type == "cpu":
-                skipped = bool(skipped.numpy())
-        self._finish(optimizer, skipped=skipped)
+        if not torch.compiler.is_compiling():
+            self._finish(optimizer, skipped=_is_skipped(optimizer))
 
     def _finish(self, optimizer: Any, *, skipped: bool | torch.Tensor) -> None:
         with self.lock:
@@ -234,13 +261,23 @@ class Boundaries:
                 return
             self._steps_of[id(optimizer)] = self._steps_of.get(id(optimizer), 0) + 1
             moment = Moment(
-                step=self.step, optimizer=optimizer, skipped=skipped, alone=self._threads.alone
+                step=self.step,
+                optimizer=optimizer,
+                skipped=skipped,
+                scaler=self._scaler,
+                alone=self._threads.alone,
             )
-            self.step += 1
-            self.calls = 0
-            self._used = False
-            self._scaled.clear()
+            self._next_step()
             self._emit(Boundary.STEP_END, moment)
+
+
+def _is_skipped(optimizer: Any) -> bool | torch.Tensor:
+    """Whether a fused optimizer skips this step: the scaler tells it so, during the call."""
+    found_inf = getattr(optimizer, "found_inf", None)
+    if not isinstance(found_inf, torch.Tensor):
+        return False
+    skipped = found_inf.detach() > 0
+    return bool(skipped.numpy()) if found_inf.device.type == "cpu" else skipped
 
 
 def _replica(original: Any, module: torch.nn.Module) -> Any:

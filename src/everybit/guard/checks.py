@@ -13,9 +13,11 @@ from everybit.core.verdict import Coverage
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
+from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.record import RecordCheck
 from everybit.guard.scene import Scenes
+from everybit.guard.scrub import Scrub
 
 if TYPE_CHECKING:
     from everybit.core.config import Config
@@ -48,12 +50,20 @@ class Checks:
         self.skipped = False
         self._readout = readout
         self._all: list[Check] = [
-            AtRestCheck(state, rank=rank, heal=heal, patient=patient),
+            AtRestCheck(
+                state,
+                rank=rank,
+                heal=heal,
+                patient=patient,
+                scrub=Scrub(config.scrub_percent / 100),
+            ),
         ]
         if config.gradients:
             self._all.append(
                 GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
             )
+        if config.numerics:
+            self._all.append(NumericsCheck(state, readout, rank=rank, every=config.every))
         self._all.append(self.record)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)

@@ -78,7 +78,7 @@ class DeviceMarks(Placement):
         for index, item in enumerate(self.tracked):
             marked = self._sums[index]
             assert marked is not None
-            tensor = item.tensor
+            tensor = item.local
             if tensor.is_contiguous():
                 words.append(marked.digest(self.memories[index].dtype, tuple(tensor.shape)))
             else:

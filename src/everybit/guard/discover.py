@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     OnOptimizer = Callable[[torch.optim.Optimizer], None]
     OnWrapper = Callable[[torch.nn.Module], None]
 
-__all__ = ["Discovery", "roots_of"]
+__all__ = ["Discovery", "Owners", "roots_of"]
+
+
+#: Models whose owners are looked for among all live objects; more are taken as they come.
+_MAX_SEARCHES = 16
 
 
 def roots_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Module]:
@@ -26,20 +30,52 @@ def roots_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Module]:
     compared without `isinstance`, which would touch lazy attributes of other libraries.
     """
     wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    modules = _live_modules()
+    return _outermost(
+        modules,
+        [
+            m
+            for m in modules
+            if any(id(p) in wanted for p in m._parameters.values() if p is not None)
+        ],
+    )
+
+
+class Owners:
+    """Finds the outermost modules that a model is a part of, among all live objects."""
+
+    def __init__(self) -> None:
+        self._num_searches = 0
+
+    def __call__(self, model: torch.nn.Module) -> list[torch.nn.Module]:
+        """Return them: the model itself where it is no part of another."""
+        if next(model.parameters(), None) is None and next(model.buffers(), None) is None:
+            return []
+        if self._num_searches >= _MAX_SEARCHES:
+            return [model]
+        self._num_searches += 1
+        return _outermost(_live_modules(), [model])
+
+
+def _live_modules() -> list[torch.nn.Module]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         modules = [o for o in gc.get_objects() if torch.nn.Module in type(o).__mro__]
     # A module whose `__init__` has not run yet has no dictionaries.
-    modules = [m for m in modules if "_parameters" in m.__dict__ and "_modules" in m.__dict__]
+    return [m for m in modules if "_parameters" in m.__dict__ and "_modules" in m.__dict__]
+
+
+def _outermost(
+    modules: list[torch.nn.Module], parts: list[torch.nn.Module]
+) -> list[torch.nn.Module]:
+    """Return the outermost of the modules that hold the parts, the largest first."""
     parents: dict[int, list[torch.nn.Module]] = {}
     for module in modules:
         for child in module._modules.values():
             if child is not None:
                 parents.setdefault(id(child), []).append(module)
     found: dict[int, torch.nn.Module] = {}
-    stack = [
-        m for m in modules if any(id(p) in wanted for p in m._parameters.values() if p is not None)
-    ]
+    stack = list(parts)
     seen: set[int] = set()
     while stack:
         module = stack.pop()
@@ -60,11 +96,20 @@ class Discovery:
         on_optimizer: Called with each optimizer once its parameter groups are set; None where
             the optimizers are known.
         on_wrapper: Called with each data-parallel or torch.compile wrapper.
+        on_model: Called with each model that is put into training or evaluation mode, or given
+            its weights: a script without an optimizer does that; None where nothing is sought.
     """
 
-    def __init__(self, on_optimizer: OnOptimizer | None, on_wrapper: OnWrapper) -> None:
+    def __init__(
+        self,
+        on_optimizer: OnOptimizer | None,
+        on_wrapper: OnWrapper,
+        on_model: OnWrapper | None,
+    ) -> None:
         self._on_optimizer = on_optimizer
         self._on_wrapper = on_wrapper
+        self._on_model = on_model
+        self._depth = 0
         self._patches = Patches()
 
     def install(self) -> None:
@@ -84,6 +129,20 @@ class Discovery:
             return result
 
         self._patches.wrap(torch, "compile", compile_)
+        if self._on_model is not None:
+            for name in ("train", "load_state_dict"):
+                self._patches.wrap(torch.nn.Module, name, self._made_ready)
+
+    def _made_ready(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        # `train` goes through all parts of a model: the outermost call is the program's.
+        self._depth += 1
+        try:
+            result = original(module, *args, **kwargs)
+        finally:
+            self._depth -= 1
+        if self._depth == 0 and self._on_model is not None and not torch.compiler.is_compiling():
+            self._on_model(module)
+        return result
 
     def remove(self) -> None:
         """Stop listening."""

@@ -13,6 +13,7 @@ from everybit.guard.groups import split_by_place
 from everybit.guard.light_marks import LightMarks
 from everybit.guard.locate import find_damage
 from everybit.guard.question import Question, answers_of
+from everybit.guard.shards import local_of
 from everybit.guard.tracked import Tracked
 from everybit.guard.writers import Access
 from everybit.probe.memory import is_shared, why_unreadable
@@ -183,8 +184,8 @@ class Gradients:
             gradient = item.tensor.grad
             if gradient is None:
                 continue
-            why = why_unreadable(gradient)
-            if not why and is_shared(gradient):
+            why = why_unreadable(local_of(gradient))
+            if not why and is_shared(local_of(gradient)):
                 why = "it is shared with other processes, which may write to it"
             if why:
                 self.skipped[item.label] = why

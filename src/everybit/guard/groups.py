@@ -57,10 +57,10 @@ def grouped(members: Members, skipped: dict[str, str]) -> dict[str, list[Tracked
 def _is_readable(item: Tracked, skipped: dict[str, str]) -> bool:
     if is_uninitialised(item.tensor):
         return False  # There is nothing to test; once there is, it is taken up.
-    reason = why_unreadable(item.tensor)
-    if not reason and is_shared(item.tensor):
+    reason = why_unreadable(item.local)
+    if not reason and is_shared(item.local):
         reason = "it is shared with other processes, which may write to it"
-    if not reason and item.tensor.is_inference():
+    if not reason and item.local.is_inference():
         reason = "made in inference mode: nothing counts the writes to it"
     if reason:
         skipped[item.label] = reason

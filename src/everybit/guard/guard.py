@@ -15,6 +15,7 @@ from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.guard.account import coverage_of
 from everybit.guard.checks import Checks
 from everybit.guard.fence import Fence
+from everybit.guard.heartbeat import Heartbeat
 from everybit.guard.response import Response
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
@@ -80,6 +81,7 @@ class Guard:
         self._watch.state.before_loss(self._before_loss)
         self._checks = Checks(self._watch.state, self.config, self._rank)
         self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
+        self._heartbeat = Heartbeat(self._note_stall, max(self.config.patience_s, 1))
         self._journal: Journal | None = None
         self._saved_at = -1
 
@@ -132,6 +134,8 @@ class Guard:
         )
         self._journal = self._response.open(writer)
         self._fence.open(self._journal)
+        if self._world_size > 1:
+            self._heartbeat.start()
         try:
             self._watch.install()
         except Exception as error:
@@ -158,6 +162,7 @@ class Guard:
         if self._journal is None or self.coverage is not None or not self._fence.is_ours:
             return
         self._fence.close()
+        self._heartbeat.stop()
         state = self._watch.state
         self.coverage, self.stats = self._journal.close(
             reason,
@@ -181,6 +186,9 @@ class Guard:
             },
         )
         self._response.say(self.verdict)
+
+    def _note_stall(self, seconds: float) -> None:
+        self._journalled.observe("stood-still", self.step, seconds=seconds)
 
     def _begin_phase(self, name: str) -> None:
         self._checks.phase(name)

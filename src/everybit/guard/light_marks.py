@@ -60,8 +60,8 @@ class LightMarks(Marks):
         words = []
         for index, item in enumerate(self.tracked):
             raw = self._verbatim[index]
-            if not item.tensor.is_contiguous():
-                words += memory_words([item.tensor])
+            if not item.local.is_contiguous():
+                words += memory_words([item.local])
             elif raw is None:
                 words.append(self._hashes[index])
             else:

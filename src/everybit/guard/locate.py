@@ -11,6 +11,8 @@ from everybit.core.change import MAX_LISTED, changes_between
 from everybit.core.damage import Damage, LocatedBy
 from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES
 
+from everybit.guard.shards import shard_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -111,7 +113,7 @@ def _by_elements(
     *,
     heal: bool,
 ) -> Damage:
-    size = item.tensor.element_size()
+    size = item.local.element_size()
     at = np.flatnonzero(right != found)
     num_bits = int(_BITS_OF[right[at] ^ found[at]].sum())
     places = np.unique(at // size)
@@ -165,7 +167,7 @@ def _ranges(ascending: NDArray[np.intp], limit: int) -> tuple[tuple[int, int], .
 
 def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes: int) -> Damage:
     item, memory = marks.tracked[index], marks.memories[index]
-    size = item.tensor.element_size()
+    size = item.local.element_size()
     spans: list[tuple[int, int]] = []
     for block in blocks:
         rows = block.rows or range(block.block * BLOCK_ROWS, (block.block + 1) * BLOCK_ROWS)
@@ -174,8 +176,8 @@ def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes
             if start < end:
                 spans.append((start // size, -(-end // size)))
     # Rows are runs of memory: without a row-major layout they are no ranges of elements.
-    if not spans or (memory.dense and not item.tensor.is_contiguous()):
-        spans = [(0, item.tensor.numel())]
+    if not spans or (memory.dense and not item.local.is_contiguous()):
+        spans = [(0, item.local.numel())]
     return Damage(
         **_name(item),
         dtype=memory.dtype,
@@ -192,8 +194,9 @@ def _name(item: Tracked) -> dict[str, Any]:
         "module": item.module,
         "optimizer": item.optimizer,
         "tensor": item.state,
-        "shape": tuple(item.tensor.shape),
-        "device": str(item.tensor.device),
+        "shape": tuple(item.local.shape),
+        "device": str(item.local.device),
+        "shard": shard_of(item.tensor),
     }
 
 

@@ -118,7 +118,7 @@ class Marks(Placement):
         """Return the recorded digest of every tensor as marked (canonical, row-major bytes)."""
         words = self._layout.digests(self._vector)
         for index, item in enumerate(self.tracked):
-            if not item.tensor.is_contiguous():
+            if not item.local.is_contiguous():
                 words[index] = _canonical_word(item)
         return words
 
@@ -154,4 +154,4 @@ class Marks(Placement):
 def _canonical_word(item: Tracked) -> int:
     from everybit.probe.digest import grid_words
 
-    return int(grid_words([item.tensor.detach()])[0])
+    return int(grid_words([item.local.detach()])[0])

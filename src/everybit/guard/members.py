@@ -70,6 +70,8 @@ class Members:
 
     def name_of(self, optimizer: object) -> str | None:
         """Return the name of a tracked optimizer, None for another."""
+        if optimizer is None:
+            return None
         return next((name for ref, name in self._optimizers if ref() is optimizer), None)
 
     def owns(self, optimizer: torch.optim.Optimizer) -> bool:

@@ -194,6 +194,7 @@ def _named(
                 value=value,
                 num_bad=num_bad,
                 num_elements=tensor.numel(),
+                detail="it is so in float16" if tensor.dtype is torch.float16 else "",
             )
         same = [each for each in makers if each is tensor.grad_fn]
         maker = (same or makers or [node])[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everybit.probe.memory import TensorMemory, version
+from everybit.guard.shards import local_of, version_of
+from everybit.probe.memory import TensorMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +26,16 @@ class Placement:
     def __init__(self, tracked: Sequence[Tracked]) -> None:
         self.tracked = list(tracked)
         self._tensors = [item.tensor for item in self.tracked]
-        self.memories = [TensorMemory.of(tensor) for tensor in self._tensors]
-        self._pointers = [tensor.data_ptr() for tensor in self._tensors]
-        self._shapes = [tensor.shape for tensor in self._tensors]
-        self._dtypes = [tensor.dtype for tensor in self._tensors]
-        self._counted = [not tensor.is_inference() for tensor in self._tensors]
-        self._versions = [version(tensor) for tensor in self._tensors]
+        locals_ = [item.local for item in self.tracked]
+        self._sharded = [
+            local is not item.tensor for local, item in zip(locals_, self.tracked, strict=True)
+        ]
+        self.memories = [TensorMemory.of(local) for local in locals_]
+        self._pointers = [local.data_ptr() for local in locals_]
+        self._shapes = [local.shape for local in locals_]
+        self._dtypes = [local.dtype for local in locals_]
+        self._counted = [not local.is_inference() for local in locals_]
+        self._versions = [version_of(tensor) for tensor in self._tensors]
         self._sizes = [memory.num_bytes for memory in self.memories]
 
     def __len__(self) -> int:
@@ -40,6 +45,10 @@ class Placement:
     def num_bytes(self) -> int:
         """Bytes under marks."""
         return sum(self._sizes)
+
+    def size_of(self, index: int) -> int:
+        """Return the bytes of a tensor."""
+        return self._sizes[index]
 
     def fits(self, tracked: Sequence[Tracked]) -> bool:
         """Whether the same tensors, in the same memory, can be marked again in place."""
@@ -60,6 +69,8 @@ class Placement:
     def same_memory(self, index: int) -> bool:
         """Whether the tensor still lies where it was marked."""
         tensor = self._tensors[index]
+        if self._sharded[index]:
+            tensor = local_of(tensor)
         return (
             tensor.data_ptr() == self._pointers[index]
             and tensor.shape == self._shapes[index]
@@ -68,9 +79,13 @@ class Placement:
 
     def version_moved(self, index: int) -> bool:
         """Whether a write through torch was counted since the mark."""
-        return self._counted[index] and self._tensors[index]._version != self._versions[index]
+        return self._counted[index] and self._version(index) != self._versions[index]
 
     def note_version(self, index: int) -> None:
         """Take the version counter as it is now."""
         if self._counted[index]:
-            self._versions[index] = self._tensors[index]._version
+            self._versions[index] = self._version(index)
+
+    def _version(self, index: int) -> int:
+        tensor = self._tensors[index]
+        return version_of(tensor) if self._sharded[index] else tensor._version

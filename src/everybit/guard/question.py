@@ -43,7 +43,7 @@ def doubt_statistics(question: Question, flags: list[bool]) -> None:
     changed: dict[int, list[int]] = {}
     for index, flag in zip(question.indices, flags, strict=True):
         item = marks.tracked[index]
-        if flag and item.role is Role.BUFFER and item.tensor.numel() >= _MIN_STATISTICS:
+        if flag and item.role is Role.BUFFER and item.local.numel() >= _MIN_STATISTICS:
             changed.setdefault(item.owner, []).append(index)
     for indices in changed.values():
         if len(indices) > 1 and all(_throughout(marks, index) for index in indices):
@@ -54,7 +54,7 @@ def _throughout(marks: AnyMarks, index: int) -> bool:
     damage = find_damage(marks, index, heal=False)
     # Where only rows are known, those that changed have to be nearly all.
     num_changed = damage.num_elements or sum(end - start for start, end in damage.element_ranges)
-    return 10 * num_changed >= 9 * marks.tracked[index].tensor.numel()
+    return 10 * num_changed >= 9 * marks.tracked[index].local.numel()
 
 
 def answers_of(questions: list[Question]) -> list[list[bool]]:

@@ -11,9 +11,11 @@ import torch
 from everybit.core.boundary import Boundary
 from everybit.core.link import Link
 from everybit.core.observation import TensorTable
+from everybit.guard.by_sample import by_sample
 from everybit.guard.check import Check
 from everybit.guard.groups import BUFFERS
 from everybit.guard.readout import bits_of, number_of, read_words
+from everybit.guard.shards import local_of
 from everybit.probe.digest import flatten, grid_words, memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
 from everybit.probe.rng import rng_words
@@ -87,6 +89,8 @@ class RecordCheck(Check):
         """Take what this boundary offers."""
         if boundary is Boundary.FORWARD_START:
             self._inputs(moment)
+        elif boundary is Boundary.FORWARD_END and moment.evaluating:
+            self._add_values(Link.OUTPUT, by_sample(list(flatten(list(moment.outputs)))))
         elif boundary is Boundary.BACKWARD_END:
             self._loss(moment)
         elif boundary is Boundary.STEP_START and moment.optimizer is not None:
@@ -133,7 +137,7 @@ class RecordCheck(Check):
         return self._columns.setdefault(link, _Column())
 
     def _inputs(self, moment: Moment) -> None:
-        if not moment.differentiable:
+        if not (moment.differentiable or moment.evaluating):
             return  # Evaluation between updates is no part of the step.
         if Link.RNG not in self._columns:
             streams = rng_words()
@@ -166,6 +170,8 @@ class RecordCheck(Check):
         self._add_values(Link.GRAD, rest, memory_words)
 
     def _update(self, moment: Moment) -> None:
+        if moment.evaluating:
+            return  # Nothing was updated.
         groups = [BUFFERS]
         name = self._state.members.name_of(moment.optimizer)
         if name is not None:
@@ -188,7 +194,7 @@ class RecordCheck(Check):
                     column.add([name], [word])
                 elif value is not None:
                     self.unrecorded[f"{link} {name}"] = f"no digest of a {type(value).__name__}"
-            elif not readable(value):
+            elif not readable(value := local_of(value)):
                 self.unrecorded[f"{link} {name}"] = "no readable bytes"
             elif value.device.type == "cpu":
                 on_cpu.append((name, value))

@@ -24,15 +24,17 @@ class RootCall:
 
     Args:
         root: The module; only a weak reference is kept.
-        enter: Called with the positional and keyword arguments; an error of it ends the call.
-        leave: Called once for each `enter` that returned, however the call ends.
+        enter: Called with the module, and the positional and keyword arguments; an error of it ends
+            the call.
+        leave: Called once for each `enter` that returned, however the call ends, with the module,
+            and with what it returned: nothing where an error ended it, else one value.
     """
 
     def __init__(
         self,
         root: torch.nn.Module,
-        enter: Callable[[Any, Any], None],
-        leave: Callable[[], None],
+        enter: Callable[[torch.nn.Module, Any, Any], None],
+        leave: Callable[[torch.nn.Module, tuple[Any, ...]], None],
     ) -> None:
         self._root = weakref.ref(root)
         self._enter = enter
@@ -73,11 +75,15 @@ class RootCall:
             return self._inner(*args, **kwargs)
         if torch._C._functorch.maybe_current_level() is not None:
             return self._pass_on(args, kwargs)  # In a transform the tensors are not the model's.
-        self._enter(args, kwargs)
+        root: Any = called if isinstance(called, torch.nn.Module) else self._root()
+        self._enter(root, args, kwargs)
+        returned: tuple[Any, ...] = ()
         try:
-            return self._pass_on(args, kwargs)
+            result = self._pass_on(args, kwargs)
+            returned = (result,)
+            return result
         finally:
-            self._leave()
+            self._leave(root, returned)
 
     def _pass_on(self, args: Any, kwargs: Any) -> Any:
         if self._inner is not None:

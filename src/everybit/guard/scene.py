@@ -15,6 +15,7 @@ from everybit.core.dtype import ITEMSIZE
 from everybit.core.link import Link
 from everybit.guard.check import Check
 from everybit.guard.policy import LOGGER
+from everybit.guard.shards import local_of
 from everybit.ledger import IncidentStore, SavedTensor, Scene
 from everybit.probe.digest import flatten
 from everybit.probe.memory import TensorMemory, dtype_name, row_major, why_unreadable
@@ -157,12 +158,12 @@ class Scenes(Check):
                 continue
             if where.optimizer is not None and item.role is Role.STATE:
                 if (item.optimizer, item.state) == (where.optimizer, where.tensor):
-                    yield item.label, item.tensor
+                    yield item.label, item.local
             elif item.role is not Role.STATE and where.tensor is None:
-                yield item.label, item.tensor
+                yield item.label, item.local
                 gradient = item.tensor.grad if item.tensor.is_leaf else None
                 if where.link is Link.GRAD and gradient is not None:
-                    yield f"grad::{item.label}", gradient
+                    yield f"grad::{item.label}", local_of(gradient)
 
     def _saved_batch(self, notes: list[str]) -> Iterator[SavedTensor]:
         for path, value in self._batch:

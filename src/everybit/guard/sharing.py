@@ -32,7 +32,7 @@ class Sharing:
         """Find the overlaps among all tensors."""
         spans = sorted(
             (
-                (*_span(item.tensor), order, index, marks)
+                (*_span(item.local), order, index, marks)
                 for order, marks in enumerate(all_marks)
                 for index, item in enumerate(marks.tracked)
             ),

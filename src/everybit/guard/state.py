@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from everybit.core.damage import Damage
     from everybit.core.grid import Words
     from everybit.guard.locate import Keep
+    from everybit.guard.scrub import Scrub
 
 _READ = "its `.data` was taken before, and a native write through that is not counted"
 
@@ -181,6 +183,13 @@ class CarriedState:
             for marks in group:
                 yield from marks.tracked
 
+    def marked(self) -> Iterator[tuple[str, AnyMarks, int, Tracked]]:
+        """Yield every tensor under marks: its group, its marks, its place in them, and itself."""
+        for key, group in self._groups.items():
+            for marks in group:
+                for index, item in enumerate(marks.tracked):
+                    yield key, marks, index, item
+
     def parameters(self) -> Iterator[Tracked]:
         """Yield every parameter under marks."""
         yield from (item for item in self.tracked() if item.role is Role.PARAMETER)
@@ -192,6 +201,7 @@ class CarriedState:
         roles: set[Role],
         heal: bool,
         defer: bool = False,
+        scrub: Scrub | None = None,
     ) -> list[tuple[Damage, bool]]:
         """Compare with the marks; what was legitimately written is marked anew.
 
@@ -200,9 +210,11 @@ class CarriedState:
             roles: What to test in them.
             heal: Put the right bytes back where they are known.
             defer: On accelerators, let the answer wait for the next test that does not defer.
+            scrub: Chooses which to test; all where None.
 
         Returns:
-            Each damage, and whether it was found by an earlier, deferred test.
+            Each damage, and whether it may have been used since: an earlier, deferred test found
+            it, or it was not tested at every call.
         """
         keys = list(self._groups) if groups is None else [k for k in groups if k in self._groups]
         asked = [(question, True) for question in self._deferred]
@@ -215,17 +227,25 @@ class CarriedState:
             # Before anything is tested: a write to one is a write to all in its memory.
             if marks.tracked[index].in_place and marks.same_memory(index):
                 self._settle(marks, index)
+        wanted = []
         for key in keys:
             for marks in self._groups[key]:
                 indices, any_moved, doubts = self._candidates(marks, roles)
                 if any_moved:
                     moved.add(key)
                 if indices:
-                    question = Question(marks, indices, marks.compare(indices), doubts)
-                    if defer and isinstance(question.answer, torch.Tensor):
-                        self._deferred.append(question)
-                    else:
-                        asked.append((question, False))
+                    wanted.append((marks, indices, doubts))
+        for marks, indices, doubts in scrub.pick(wanted) if scrub else wanted:
+            overdue = [i for i in indices if scrub and scrub.is_late(marks, i)]
+            on_time = [i for i in indices if i not in overdue] if overdue else indices
+            for part in (on_time, overdue):
+                if not part:
+                    continue
+                question = Question(marks, part, marks.compare(part), doubts)
+                if defer and isinstance(question.answer, torch.Tensor):
+                    self._deferred.append(question)
+                else:
+                    asked.append((question, part is overdue))
         answers = answers_of([question for question, _ in asked])
         for (question, _), flags in zip(asked, answers, strict=True):
             doubt_statistics(question, flags)
@@ -233,14 +253,14 @@ class CarriedState:
         damages = [
             (damage, late)
             for (question, late), flags in zip(asked, answers, strict=True)
-            for damage in self._judge(question, flags, told, late=late, heal=heal)
+            for damage in self._judge(question, flags, told, late=late, heal=heal, scrub=scrub)
         ]
         for question in self._deferred:
             question.void.update(index for marks, index in told if marks == id(question.marks))
         if moved:
-            wanted = self._enumerate()
+            anew = self._enumerate()
             for key in moved:
-                self._groups[key] = self._marked(wanted[key], None)
+                self._groups[key] = self._marked(anew[key], None)
                 self.num_rebaselined += 1
             self._watch_writers()
         return damages
@@ -326,19 +346,23 @@ class CarriedState:
         *,
         late: bool,
         heal: bool,
+        scrub: Scrub | None,
     ) -> list[Damage]:
         self.num_tested += len(flags)
         marks, damages = question.marks, []
         for index, flag in zip(question.indices, flags, strict=True):
+            if scrub is not None and not flag:
+                scrub.passed(marks.tracked[index].tensor)
             if not flag or index in question.void or (id(marks), index) in told:
                 continue
             told.add((id(marks), index))
             if heal and not late and marks.agrees(index, marks.memories[index].bytes_()):
                 continue  # It shares memory with a tensor that has just been healed.
             doubt = question.doubts.get(index, "")
-            damage = find_damage(
-                marks, index, heal=heal and not doubt, doubt=doubt, keep=self.keep
-            )
+            damage = find_damage(marks, index, heal=heal and not doubt, doubt=doubt, keep=self.keep)
+            if scrub is not None:
+                damage = replace(damage, last_right=scrub.last(marks.tracked[index].tensor))
+                scrub.passed(marks.tracked[index].tensor)  # Marked as it is, or healed.
             damages.append(damage)
             if not damage.healed:
                 marks.take_one(index)

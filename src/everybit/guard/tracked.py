@@ -9,6 +9,7 @@ import torch
 
 from everybit.core.damage import Role
 from everybit.core.observation import state_entry
+from everybit.guard.shards import local_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ class Tracked:
 
     Attributes:
         role: Parameter, buffer or optimizer state.
-        tensor: The tensor itself.
+        tensor: The tensor itself; a DTensor as a whole, its bytes here are those of `local`.
         holder: The mapping or list it lives in (`module._parameters`, `optimizer.state[p]`).
         key: Its key there.
         parameter: state_dict key of the parameter or buffer.
@@ -42,6 +43,11 @@ class Tracked:
     optimizer: str | None = None
     state: str | None = None
     owner: int = 0
+
+    @property
+    def local(self) -> torch.Tensor:
+        """The part of it that lies in this process: the tensor itself, but for a DTensor."""
+        return local_of(self.tensor)
 
     @property
     def label(self) -> str:

@@ -8,7 +8,7 @@ import torch
 
 from everybit.core.errors import UsageError
 from everybit.guard.boundaries import Boundaries
-from everybit.guard.discover import Discovery, roots_of
+from everybit.guard.discover import Discovery, Owners, roots_of
 from everybit.guard.saves import Saves
 from everybit.guard.state import CarriedState
 from everybit.guard.tracked import unwrap
@@ -44,12 +44,17 @@ class Watch:
     ) -> None:
         self._writers = Writers()
         self.state = CarriedState(self._writers, shadow=shadow)
-        self.boundaries = Boundaries(reach, self._wants, self._abandon)
+        self.boundaries = Boundaries(reach, self._wants, self._abandon, self._trains)
         self.complete = False
         self._fence = fence
         self._saves = Saves(self._is_watched, self._is_whole, before_save)
         self._finds = not watched
-        self._discovery = Discovery(self._take_up if self._finds else None, self._take_up_wrapper)
+        self._discovery = Discovery(
+            self._take_up if self._finds else None,
+            self._take_up_wrapper,
+            self._take_up_model if self._finds else None,
+        )
+        self._owners = Owners()
         self._given = watched
         for item in watched:
             if not isinstance(item, (torch.nn.Module, torch.optim.Optimizer)):
@@ -88,6 +93,20 @@ class Watch:
 
     def _take_up_wrapper(self, wrapper: torch.nn.Module) -> None:
         self._fence(self._add_wrapper, wrapper)
+
+    def _take_up_model(self, model: torch.nn.Module) -> None:
+        """Take up a model that is made ready, while no optimizer tells what is trained."""
+        if not self._trains():
+            self._fence(self._add_model, model)
+
+    def _add_model(self, model: torch.nn.Module) -> None:
+        if any(model is part for root, _ in self.state.members.roots for part in root.modules()):
+            return
+        for root in self._owners(model):
+            self._add(root)
+
+    def _trains(self) -> bool:
+        return bool(self.state.members.optimizers)
 
     def _abandon(self, optimizer: torch.optim.Optimizer) -> None:
         """Take the state as an update left it that ended in an error."""

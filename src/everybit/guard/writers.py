@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.guard.patches import Patches
+from everybit.guard.shards import local_of
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Writers:
         """
         found: dict[int, list[int]] = {}
         for tensor in tensors:
-            found.setdefault(_storage(tensor), []).append(id(tensor))
+            found.setdefault(_storage(local_of(tensor)), []).append(id(tensor))
         self._sets[of] = found
         self._watched = {}
         for part in self._sets.values():
