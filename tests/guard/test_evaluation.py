@@ -207,13 +207,16 @@ def test_an_unedited_script_is_watched_and_two_runs_are_compared_by_sample(tmp_p
 
 
 def test_samples_that_differ_are_named(tmp_path: Path) -> None:
+    def nudge(_model: nn.Module, _args: object, output: torch.Tensor) -> torch.Tensor:
+        return output.index_add(0, torch.tensor([4]), torch.full((1, 10), 1e-3))
+
     for name in ("a", "b"):
         model = net().eval()
         if name == "b":
-            model[3].weight.data[0, 0] = -2.0  # before the run: another model
+            model.register_forward_hook(nudge)
         with everybit.Guard(model, run=tmp_path / name), torch.no_grad():
-            batch = torch.zeros(6, 64)
-            batch[4] = 1.0
-            model(batch)
-    verdict = everybit.diff(tmp_path / "a", tmp_path / "b")
-    assert verdict.findings[0].where.link == "init"
+            for call in range(3):
+                model(torch.full((6, 64), float(call)))
+    (finding,) = everybit.diff(tmp_path / "a", tmp_path / "b").findings
+    where = finding.where
+    assert (where.step, where.link, where.sample) == (0, Link.OUTPUT, 4)

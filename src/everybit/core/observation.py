@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from everybit.core.link import Link
+
+_SAMPLE = re.compile(r"\[(\d{1,9})\]$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +140,22 @@ def split_entry(name: str) -> dict[str, str]:
         return {"parameter": name}
     tensor, _, parameter = rest.partition("::")
     return {"optimizer": optimizer, "tensor": tensor, "parameter": parameter}
+
+
+def sample_entry(name: str, sample: int) -> str:
+    """Return the table name of one sample's part of an output.
+
+    >>> sample_entry("logits", 17)
+    'logits[17]'
+    """
+    return f"{name}[{sample}]"
+
+
+def sample_of(name: str) -> int | None:
+    """Return which sample of a batch a table name means; None where it means all.
+
+    >>> sample_of("logits[17]"), sample_of("logits")
+    (17, None)
+    """
+    match = _SAMPLE.search(name)
+    return int(match[1]) if match else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.divergence import Divergence, DivergenceKind
 from everybit.core.finding import Location
 from everybit.core.link import Link
-from everybit.core.observation import split_entry
+from everybit.core.observation import sample_of, split_entry
 from everybit.core.rule import rule
 from everybit.core.verdict import Checked, Coverage
 from everybit.diff.coverage import run_coverage
@@ -121,6 +121,8 @@ def _place(parting: Parting, judged: Judgement) -> Location:
     if parting.missing_in:
         return replace(place, link=None)
     name = _name(parting)
+    if parting.link is Link.OUTPUT:
+        return replace(place, sample=sample_of(name))
     if not name or parting.link not in _TENSOR_LINKS:
         return place
     names = split_entry(name)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from everybit.core.observation import sample_entry
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ def by_sample(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
     for name, value in values:
         if isinstance(value, torch.Tensor) and value.dim():
             rows = value.detach().unbind()
-            named += [(f"{name}[{index}]", row) for index, row in enumerate(rows)]
+            named += [(sample_entry(name, index), row) for index, row in enumerate(rows)]
         else:
             named.append((name, value))
     return named
