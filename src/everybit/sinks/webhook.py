@@ -114,8 +114,8 @@ class Webhook:
                     break
             except OSError as error:
                 why = _reason(error)
-            if pause_s is None or self._closing.wait(pause_s):
-                break
+            if pause_s is not None:
+                self._closing.wait(pause_s)  # at the end of the run there is no time for it
         self._warn(f"a finding could not be sent: {why}")
 
     def _warn(self, what: str) -> None:
