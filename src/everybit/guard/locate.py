@@ -10,7 +10,6 @@ import numpy as np
 from everybit.core.change import MAX_LISTED, changes_between
 from everybit.core.damage import Damage, LocatedBy
 from everybit.core.grid import BLOCK_ROWS, ROW_BYTES, WORD_BYTES
-
 from everybit.guard.shards import shard_of
 
 if TYPE_CHECKING:
