@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import everybit
 from everybit.core.config import Config, field_default, field_types
 from everybit.core.rule import all_rules
-from everybit.core.variables import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,20 +20,22 @@ NOTE = "<!-- Written by docs/generate.py. Change the code it follows from, then 
 CONFIGURATION = """\
 # Configuration
 
-Every setting is a flag of the verbs named beside it, an environment variable, and a key of a
-configuration file. Flags, and arguments of `Guard`, win over variables, variables over the file,
-the file over the defaults.
+Every setting is a flag of the command line, an argument of `Guard`, an environment variable, and a
+key of a configuration file. Flags and arguments win over variables, variables over the file, the
+file over the defaults. The key `on_finding`, for one, is spelled
+
+- `--on-finding stop` as a flag; `--shadow` and `--no-shadow` for yes and no,
+- `on_finding="stop"` as an argument,
+- `EVERYBIT_ON_FINDING=stop` as a variable; `1`, `true`, `yes`, `on` and `0`, `false`, `no`, `off`,
+- `on-finding = "stop"` in a file, with hyphens or underscores.
+
+## The file
 
 The file is the nearest `everybit.toml`, or the nearest `pyproject.toml` with a `[tool.everybit]`
-table, in the working directory or a folder above it. `--config FILE` names another one. A key may
-be written with hyphens or underscores. An unknown key is an error that suggests the nearest known
-one; a value of the wrong type is an error that says which type is wanted. Either is exit code 2.
-So is a file that is not TOML, unless it is a `pyproject.toml` without a `[tool.everybit]` table.
-
-The variable of a setting is its key in capitals after `EVERYBIT_`: `EVERYBIT_EVERY=10`,
-`EVERYBIT_ON_FINDING=stop`, `EVERYBIT_SHADOW=1` (or `true`, `yes`, `on`; `0`, `false`, `no`, `off`).
-An empty one counts as not set. Any other variable that begins with `EVERYBIT_` is an error, but for
-those that begin with `EVERYBIT_CI_` or `EVERYBIT_TEST_`, which are no settings.
+table, in the working directory or a folder above it. `--config FILE` names another one. An
+unknown key is an error that suggests the nearest known one; a value of the wrong type is an error
+that says which type is wanted. Either is exit code 2. So is a file that is not TOML, unless it is a
+`pyproject.toml` without a `[tool.everybit]` table.
 
 ```toml
 # pyproject.toml; in everybit.toml the same keys stand at the top level
@@ -44,14 +45,22 @@ on-finding = "heal"
 shadow = true
 ```
 
-{table}
+## Settings of a run
 
-A yes-or-no setting that the file turned on is turned off for one call by the opposite flag
-(`--no-shadow`). Beside these, `--json` is short for `--format json`, and `-o FILE` writes the
-verdict to a file, whole or not at all.
+{of_run}
 
-`NO_COLOR` and `FORCE_COLOR` in the environment decide on colour; without them a terminal gets it
-and a file or pipe does not.
+## Settings of every verb that checks
+
+{of_all}
+
+Beside these, `--json` is short for `--format json`, and `-o FILE` writes the verdict to a file,
+whole or not at all.
+
+## Variables
+
+An empty variable counts as not set. A variable that begins with `EVERYBIT_` and is no setting is an
+error, but for those that begin with `EVERYBIT_CI_` or `EVERYBIT_TEST_`. `NO_COLOR` and
+`FORCE_COLOR` decide on colour; without them a terminal gets it and a file or pipe does not.
 """
 
 
@@ -61,6 +70,8 @@ API = """\
 `import everybit` loads neither torch nor numpy; every name below arrives when it is first used.
 What each verb is for, with examples, stands on its own page; here is what the names take and give.
 """
+
+TYPES = {int: "number", str: "text", bool: "yes or no"}
 
 #: Errors that are caught by their public base.
 MORE_ERRORS = ("core.errors.PathError", "core.errors.ConfigError", "core.errors.DamagedError")
@@ -112,7 +123,8 @@ def pages() -> dict[str, str]:
         ]
     )
     found["api.md"] = f"{NOTE}\n\n{_api()}"
-    found["configuration.md"] = f"{NOTE}\n\n{CONFIGURATION.format(table=_settings())}"
+    text = CONFIGURATION.format(of_run=_settings("run"), of_all=_settings("*"))
+    found["configuration.md"] = f"{NOTE}\n\n{text}"
     return found
 
 
@@ -141,25 +153,18 @@ def _directives(directive: str, names: Iterable[str]) -> str:
     return f"```{{eval-rst}}\n{blocks}\n```\n"
 
 
-def _settings() -> str:
-    rows = [
-        "| key | flag | variable | value | default | verbs | what it does |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def _settings(verb: str) -> str:
+    rows = ["| key | value | default | what it does |", "|---|---|---|---|"]
     for setting in fields(Config):
+        if verb not in setting.metadata["verbs"]:
+            continue
         wanted, _ = field_types()[setting.name]
         is_enum = issubclass(wanted, StrEnum)
-        value = " \\| ".join(f"`{member}`" for member in wanted) if is_enum else wanted.__name__
+        value = ", ".join(f"`{member}`" for member in wanted) if is_enum else TYPES[wanted]
         default = field_default(setting)
         shown = "" if default is None else f"`{str(default).lower()}`"
-        named = setting.metadata["verbs"]
-        verbs = "all that check" if "*" in named else ", ".join(named)
-        flag = "--" + setting.name.replace("_", "-")
-        variable = variable_of(setting.name)
-        rows.append(
-            f"| `{setting.name}` | `{flag}` | `{variable}` | {value} | {shown} | {verbs} "
-            f"| {setting.metadata['help'].replace('<', '&lt;')} |"
-        )
+        told = setting.metadata["help"].replace("<", "&lt;")
+        rows.append(f"| `{setting.name}` | {value} | {shown} | {told} |")
     return "\n".join(rows)
 
 
