@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import shutil
 import stat
 import zipfile
 from typing import TYPE_CHECKING
@@ -186,6 +187,16 @@ def test_the_budget_is_the_runs_and_what_does_not_fit_is_said(tmp_path):
     assert store(tmp_path, max_bytes=0).keep(scene) is None
     assert store(tmp_path, max_incidents=2).keep(scene) is None
     assert len(list((tmp_path / "incidents").iterdir())) == 2
+
+
+def test_the_job_keeps_half_of_what_is_free(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
+    big = saved("big", torch.zeros(200_000))  # 800 kB
+    small = saved("small", torch.zeros(10))
+    scene = Scene(step=1, findings=(finding(1),), tensors=(big, small))
+    assert store(tmp_path).room() == 500_000
+    assert set(load_incident(store(tmp_path).keep(scene)).tensors) == {"small"}
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, scene, monkeypatch):

@@ -65,6 +65,8 @@ class IncidentStore:
     def room(self) -> int:
         """Return the bytes that are left; 0 where no more incidents are kept.
 
+        That is never more than half of what is free on the disk: the job needs some too.
+
         Raises:
             OSError: The folder cannot be read.
         """
@@ -79,7 +81,10 @@ class IncidentStore:
                 count += 1
                 with os.scandir(entry.path) as files:
                     used += sum(file.stat(follow_symlinks=False).st_size for file in files)
-        return max(self._max_bytes - used, 0) if count < self._max_incidents else 0
+        if count >= self._max_incidents:
+            return 0
+        free = shutil.disk_usage(self._folder.parent).free
+        return max(min(self._max_bytes - used, free // 2), 0)
 
     def keep(self, scene: Scene) -> Path | None:
         """Write a scene, cut to the room that is left; return its folder, None where that is none.
