@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 #: Wrappers whose own level does not appear in a state_dict key of the model inside.
-_WRAPPERS = ("_orig_mod", "module")
+_WRAPPERS = {
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+    "FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "CheckpointWrapper": "_checkpoint_wrapped_module",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,17 +73,13 @@ class Tracked:
 
 
 def unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the model inside DistributedDataParallel, DataParallel and torch.compile wrappers."""
-    while type(module).__name__ in {
-        "DistributedDataParallel",
-        "DataParallel",
-        "OptimizedModule",
-    }:
-        inside = [module._modules[name] for name in _WRAPPERS if name in module._modules]
-        if not inside or inside[0] is None:
-            break
-        module = inside[0]
-    return module
+    """Return the model inside wrappers: data parallelism, torch.compile, checkpointing."""
+    while True:
+        name = _WRAPPERS.get(type(module).__name__)
+        inside = None if name is None else module._modules.get(name)
+        if inside is None:
+            return module
+        module = inside
 
 
 def track_module(root: torch.nn.Module, name: str | None) -> Iterator[Tracked]:
