@@ -45,7 +45,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "lead.environment": ("What the run was made on.", "运行所处的环境。"),
     "lead.environment.of": (
         "What rank {rank}, attempt {attempt} ran on.",
-        "rank {rank} 第 {attempt} 次尝试所处的环境。",
+        "rank {rank} 尝试 {attempt} 所处的环境。",
     ),
     # The verdict
     "status.clean": ("Clean", "未发现问题"),
@@ -122,6 +122,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "state.STOPPED": ("stopped by its policy", "按策略停止"),
     "state.KILLED": ("dead: no end on record", "已死：没有结束记录"),
     "state.UNSEEN": ("no end on record", "没有结束记录"),
+    "state.of": ("{n} {state}", "{n} 个{state}"),
     "state.paused": ("paused", "已暂停"),
     "state.late": ("{n} step behind|{n} steps behind", "落后 {n} 步"),
     "state.torn": ("last record cut short", "最后一条记录不完整"),
@@ -217,7 +218,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "chart.markers": ("Findings by step", "各步的发现"),
     "chart.not_finite": ("not finite", "非有限数"),
     "line.rank": ("rank {rank}", "rank {rank}"),
-    "line.attempt": ("rank {rank}, attempt {attempt}", "rank {rank} 第 {attempt} 次尝试"),
+    "line.attempt": ("rank {rank}, attempt {attempt}", "rank {rank}，尝试 {attempt}"),
     "line.ranks": ("{n} ranks", "{n} 个进程"),
     "column.steps": ("steps", "步"),
     "column.step": ("step", "步"),

@@ -6,6 +6,7 @@
   var data = JSON.parse(holder.textContent);
   var words = JSON.parse(document.getElementById("words").textContent);
   var root = document.documentElement;
+  var LEFT = 62, RIGHT = 12;  // pixels beside a plot, the same for all: their steps stand in line
   var LIMIT = 1e300;  // differences of two values stay finite
   var GRAVITY = { error: 0, warning: 1, note: 2 };
 
@@ -53,7 +54,10 @@
     for (var start = Math.floor(from / each) * each; start <= to; start += each) groups.push([start, Math.min(start + each, count)]);
     return { each: each, groups: groups, steps: groups.map(function (g) { return (steps[g[0]] + steps[g[1] - 1]) / 2; }) };
   }
-  function clip(value) { return Math.max(-LIMIT, Math.min(LIMIT, value)); }
+  function clip(value) {
+    if (value !== 0 && Math.abs(value) < 1 / LIMIT) return value < 0 ? -1 / LIMIT : 1 / LIMIT;
+    return Math.max(-LIMIT, Math.min(LIMIT, value));
+  }
   function columns(series, folded, log) {
     var mean = [], low = [], high = [];
     folded.groups.forEach(function (group, index) {
@@ -91,7 +95,7 @@
     var stride = Math.max(1, Math.ceil((to - from + 1) / wanted));
     for (var power = from; power <= to && made.length < 40; power += stride) made.push(+Math.pow(base, power).toPrecision(12));
     if (made.length >= 2) return made;
-    for (var ten = Math.floor(Math.log10(low)); ten <= Math.log10(high) && made.length < 40; ten++) {
+    for (var ten = Math.floor(Math.log10(low)), end = ten + 12; ten <= Math.log10(high) && ten < end; ten++) {
       [1, 2, 5].forEach(function (m) { var tick = m * Math.pow(10, ten); if (tick >= low && tick <= high && made.indexOf(tick) < 0) made.push(tick); });
     }
     made.sort(function (a, b) { return a - b; });
@@ -114,8 +118,14 @@
     this.series = told.series.map(function (s) {
       var mean = decode(s.mean, s.wide), gap = new Uint8Array(count);
       s.gaps.forEach(function (place) { gap[place] = 1; });
-      return { line: s.line, mean: mean, low: s.low ? decode(s.low, s.wide) : mean, high: s.high ? decode(s.high, s.wide) : mean, gap: gap, gaps: s.gaps };
+      return { line: s.line, mean: mean, low: s.low ? decode(s.low, s.wide) : mean, high: s.high ? decode(s.high, s.wide) : mean, gap: gap };
     });
+    this.gaps = [];
+    for (var place = 0, runs = this.gaps; place < count; place++) {
+      if (!this.series.some(function (s) { return s.gap[place]; })) continue;
+      if (runs.length && runs[runs.length - 1][1] === place - 1) runs[runs.length - 1][1] = place;
+      else runs.push([place, place]);
+    }
     if (!this.series.some(function (s) { return s.high.some(function (v) { return v > 0; }); })) {
       this.log = false;
       this.button.disabled = true;
@@ -133,7 +143,7 @@
   }
   Chart.prototype.height = function () { return this.index ? 132 : 236; };
   Chart.prototype.data = function () {
-    var folded = this.folded = fold(this.plot.clientWidth - 74), made = [folded.steps], chart = this;
+    var folded = this.folded = fold(this.plot.clientWidth - LEFT - RIGHT), made = [folded.steps], chart = this;
     this.lines.forEach(function (line, index) {
       line.shown = columns(chart.series[index], folded, chart.log);
       made.push(line.shown.mean, line.shown.high, line.shown.low);
@@ -146,27 +156,28 @@
     this.lines = this.series.map(function (s, index) {
       var line = data.lines[s.line], name = "s" + s.line % 8;
       // The band's edge: a spike of one step is as thin as a line.
-      var edge = function () { return chart.folded.each > 1 || s.low !== s.mean ? palette[name] + "66" : "transparent"; };
+      var alone = chart.series.length === 1;
+      var edge = function () { return alone && (chart.folded.each > 1 || s.low !== s.mean) ? palette[name] + "66" : "transparent"; };
       series.push(
         { stroke: function () { return palette[name]; }, width: 1.5, dash: line.older ? [5, 4] : undefined, points: { show: count < 3 } },
         { stroke: edge, width: 1, points: { show: false } },
         { stroke: edge, width: 1, points: { show: false } }
       );
-      bands.push({ series: [3 * index + 2, 3 * index + 3], fill: function () { return palette[name] + "40"; } });
+      bands.push({ series: [3 * index + 2, 3 * index + 3], fill: function () { return palette[name] + (alone ? "40" : "24"); } });
       return { name: line.name, color: name, older: line.older };
     });
     var font = "12px " + getComputedStyle(document.body).fontFamily;
     var axis = { stroke: function () { return palette.soft; }, font: font, grid: { stroke: function () { return palette.rule; }, width: 1 }, ticks: { show: false } };
     this.u = new uPlot({
       width: this.plot.clientWidth, height: this.height(),
-      legend: { show: false }, padding: [8, 12, 0, 0],
+      legend: { show: false }, padding: [8, RIGHT, 0, 0],
       scales: {
         x: { time: false, range: function () { return view; } },
         y: { distr: this.log ? 3 : 1, range: function (u, low, high) { return extent(low, high, chart.log); } },
       },
       axes: [
         Object.assign({ size: 26, gap: 6, incrs: big, splits: function (u, a, low, high) { return ticks(low, high, Math.max(2, u.bbox.width / devicePixelRatio / 85)).filter(Number.isInteger); }, values: function (u, made) { return made.map(whole); } }, axis),
-        Object.assign({ size: 62, gap: 6, incrs: big, splits: function (u, a, low, high) { var wanted = chart.index ? 3 : 5; return chart.log ? logTicks(low, high, wanted, chart.told.key === "scale" ? 2 : 10) : ticks(low, high, wanted); }, filter: function (u, made) { return made; }, values: function (u, made) { return made.map(short); } }, axis),
+        Object.assign({ size: LEFT, gap: 6, incrs: big, splits: function (u, a, low, high) { var wanted = chart.index ? 3 : 5; return chart.log ? logTicks(low, high, wanted, chart.told.key === "scale" ? 2 : 10) : ticks(low, high, wanted); }, filter: function (u, made) { return made; }, values: function (u, made) { return made.map(short); } }, axis),
       ],
       series: series, bands: bands,
       cursor: {
@@ -195,12 +206,13 @@
   Chart.prototype.tell = function (step) {
     var chart = this, many = this.lines.length > 1;
     this.at = step;
-    this.list.replaceChildren.apply(this.list, this.lines.map(function (line) {
+    this.list.replaceChildren.apply(this.list, (this.index && step === null ? [] : this.lines).map(function (line) {
       var item = document.createElement("li"), name = document.createElement("span"), value = document.createElement("b");
       if (many) {
         var key = document.createElement("i");
         key.className = "swatch " + line.color + (line.older ? " older" : "");
-        name.textContent = line.name[language()];
+        // Names stand above the first chart; the others repeat the colours.
+        name.textContent = chart.index ? "" : line.name[language()];
         item.append(key);
       }
       value.textContent = step === null ? "" : chart.value(line, chart.place(step));
@@ -229,13 +241,11 @@
     ctx.save();
     ctx.beginPath(); ctx.rect(box.left, box.top, box.width, box.height); ctx.clip();
     ctx.fillStyle = palette.error; ctx.globalAlpha = 0.16;
-    chart.series.forEach(function (s) {
-      s.gaps.forEach(function (place) {
-        if (steps[place] < view[0] - data.width || steps[place] > view[1] + data.width) return;
-        var left = u.valToPos(steps[place] - data.width / 2, "x", true), right = u.valToPos(steps[place] + data.width / 2, "x", true);
-        var width = Math.max(right - left, 2 * devicePixelRatio);
-        ctx.fillRect((left + right - width) / 2, box.top, width, box.height);
-      });
+    chart.gaps.forEach(function (run) {
+      if (steps[run[1]] < view[0] - data.width || steps[run[0]] > view[1] + data.width) return;
+      var left = u.valToPos(steps[run[0]] - data.width / 2, "x", true), right = u.valToPos(steps[run[1]] + data.width / 2, "x", true);
+      var width = Math.max(right - left, 2 * devicePixelRatio);
+      ctx.fillRect((left + right - width) / 2, box.top, width, box.height);
     });
     ctx.restore();
   }
@@ -253,7 +263,7 @@
       mark.exact[chart.index].forEach(function (found) {
         var value = found[1];
         if (value === null || (chart.log && value <= 0)) return;
-        var y = u.valToPos(Math.max(-LIMIT, Math.min(LIMIT, value)), "y", true);
+        var y = u.valToPos(clip(value), "y", true);
         ctx.beginPath(); ctx.arc(x, y, 3.5 * unit, 0, 2 * Math.PI);
         ctx.fillStyle = palette[mark.severity]; ctx.fill();
         ctx.strokeStyle = palette.panel; ctx.lineWidth = 1.5 * unit; ctx.stroke();
@@ -336,11 +346,11 @@
   var lane = document.getElementById("markers");
   function mark() {
     if (!charts.length) return;
-    var u = charts[0].u, groups = [];
+    var width = charts[0].plot.clientWidth - LEFT - RIGHT, groups = [];
     marks.filter(function (m) { return m.step >= view[0] && m.step <= view[1]; })
       .sort(function (a, b) { return a.step - b.step || GRAVITY[a.severity] - GRAVITY[b.severity]; })
       .forEach(function (m) {
-        var x = u.bbox.left / devicePixelRatio + u.valToPos(m.step, "x"), group = groups[groups.length - 1];
+        var x = LEFT + (m.step - view[0]) / (view[1] - view[0]) * width, group = groups[groups.length - 1];
         if (group && x - group.x < 26) { group.marks.push(m); return; }
         groups.push({ x: x, marks: [m] });
       });

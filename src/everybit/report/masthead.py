@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.verdict import Status
@@ -11,7 +12,7 @@ from everybit.report.markup import Markup, tag
 from everybit.report.next_steps import command_line
 from everybit.report.run_summary import State
 from everybit.report.stats import format_seconds, format_share
-from everybit.report.words import Said, pair, say, tell
+from everybit.report.words import Said, listed, pair, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -163,16 +164,12 @@ def _facts(logs: Sequence[LogSummary]) -> Markup:
     guard = sum(log.guard_seconds for log in logs)
     skipped, tainted = sum(log.skipped for log in logs), sum(log.tainted for log in logs)
     newest = {log.rank: log for log in logs}
-    states = list(dict.fromkeys(f"state.{log.state.name}" for log in newest.values()))
-    told = say(states[0] if states else "state.none")
-    for state in states[1:]:
-        more = say(state)
-        told = Said(f"{told.en}, {more.en}", f"{told.zh}，{more.zh}")
+    states = Counter(log.state.name for log in newest.values())
     facts = [
         ("steps", _spans(logs) or say("none.steps")),
-        ("state", told),
+        ("state mixed" if len(states) > 1 else "state", _states(states)),
         ("ranks", _plain(f"{len(newest):,}")),
-        ("time", _plain(format_seconds(seconds)) if seconds else say("none.time")),
+        ("time", _plain(format_seconds(_longest(logs))) if seconds else say("none.time")),
         ("guard", _plain(format_share(guard / seconds)) if seconds else say("none.time")),
     ]
     if len(logs) > len(newest):
@@ -182,10 +179,29 @@ def _facts(logs: Sequence[LogSummary]) -> Markup:
     if tainted:
         facts.append(("tainted", _plain(f"{tainted:,}")))
     cells = [
-        tag("div", tag("dt", tell(f"fact.{name}")), tag("dd", pair(value)), class_=f"fact {name}")
+        tag(
+            "div",
+            tag("dt", tell(f"fact.{name.split()[0]}")),
+            tag("dd", pair(value)),
+            class_=f"fact {name}",
+        )
         for name, value in facts
     ]
     return tag("dl", cells, class_="facts-row")
+
+
+def _states(states: Counter[str]) -> Said:
+    if len(states) < 2:
+        return say(f"state.{next(iter(states))}") if states else say("state.none")
+    return listed([say("state.of", n=n, state=say(f"state.{name}")) for name, n in states.items()])
+
+
+def _longest(logs: Sequence[LogSummary]) -> float:
+    """Return the step time of the rank that has most: ranks work side by side."""
+    by_rank: dict[int, float] = {}
+    for log in logs:
+        by_rank[log.rank] = by_rank.get(log.rank, 0.0) + log.seconds
+    return max(by_rank.values(), default=0.0)
 
 
 def _plain(value: str) -> Said:

@@ -24,7 +24,7 @@ from everybit.report.words import Said, say
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from everybit.core.finding import Finding
+    from everybit.core.finding import Finding, Location
     from everybit.report.series import Series
     from everybit.report.timelines import LineKey, Timelines
 
@@ -78,7 +78,7 @@ def encode_timelines(
                 str(finding.severity),
                 f"f-{finding.id}" if finding.id in shown else "findings",
                 finding.rule,
-                [_exact(timelines, name, finding.where.step) for name in quantities],
+                [_exact(timelines, name, finding.where) for name in quantities],
             ]
             for finding in findings[:MAX_MARKERS]
             if finding.where.step is not None
@@ -144,10 +144,13 @@ def _encode(series: Series, used: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _exact(timelines: Timelines, name: str, step: int) -> list[list[Any]]:
+def _exact(timelines: Timelines, name: str, where: Location) -> list[list[Any]]:
+    """Return the lines' values at a finding's step: its rank's own, or all where it has none."""
     found: list[list[Any]] = []
-    for number, lines in enumerate(timelines.lines.values()):
-        value = lines[name].exact.get(step) if name in lines else None
+    for number, (key, lines) in enumerate(timelines.lines.items()):
+        if where.step is None or (key.rank is not None and where.rank not in (None, key.rank)):
+            continue
+        value = lines[name].exact.get(where.step) if name in lines else None
         if value is not None:
             found.append([number, value if math.isfinite(value) else None])
     return found

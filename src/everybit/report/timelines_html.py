@@ -43,7 +43,7 @@ def draw_timelines(
     return join(
         [
             _toolbar(),
-            tag("noscript", tag("p", tell("chart.noscript"), class_="quiet")),
+            tag("p", tell("chart.noscript"), class_="quiet unscripted"),
             tag("p", join(notes, " "), class_="quiet") if notes else None,
             tag(
                 "div",
