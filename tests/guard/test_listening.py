@@ -101,3 +101,23 @@ def test_a_tracker_that_is_not_installed_is_told_before_the_loop(
     with pytest.raises(UsageError, match="track: wandb is not installed"):
         everybit.Guard(model, optimizer, run=tmp_path / "run", track="wandb")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_callback_may_save_a_checkpoint(tmp_path: Path, caplog: Any) -> None:
+    model, optimizer = build()
+    seen: list[Any] = []
+
+    def save(finding: Any) -> None:
+        seen.append(finding)
+        torch.save([model.state_dict(), optimizer.state_dict()], tmp_path / "saved.pt")
+
+    settings = {"run": tmp_path / "run", "on_finding": "heal", "callbacks": [save]}
+    with everybit.Guard(model, optimizer, **settings) as guard:
+        for step in range(4):
+            if step == 2:
+                flip(model[3].weight, 5, 3)
+            train_step(model, optimizer)
+    assert seen == list(guard.findings)
+    assert len(seen) == 1
+    assert (tmp_path / "saved.pt").exists()
+    assert guard.stats["steps"] == 4

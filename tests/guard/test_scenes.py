@@ -220,3 +220,42 @@ def test_a_clean_run_keeps_nothing_and_draws_nothing(tmp_path: Path) -> None:
     assert drawn == (random.random(), np.random.rand(), torch.rand(1).item())
     assert everybit.open_run(guard.path).incidents == ()
     assert loss_of(model).isfinite()
+
+
+def test_what_all_tensors_take_is_bounded(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(scene_module, "MAX_SCENE_BYTES", 1_200_000)
+    monkeypatch.setattr(scene_module, "MARGIN", 10)
+    model, optimizer = build()
+    with everybit.Guard(model, optimizer, run=tmp_path / "run", on_finding="record") as guard:
+        for step in range(2):
+            if step:
+                for place in places_of(model, optimizer):
+                    if place.name in ("3.weight", "3.weight:exp_avg", "3.weight:exp_avg_sq"):
+                        flip(place.tensor, 7, 3)
+            train_step(model, optimizer)
+    tensors = {
+        name: saved
+        for entry in everybit.open_run(guard.path).incidents
+        for name, saved in everybit.load_incident(entry.path).tensors.items()
+    }
+    # 0.56 MB each, as found and right: one of a moment is whole, of the others the neighbourhood.
+    assert {saved.count for saved in tensors.values()} == {140_800, 18}
+    for saved in tensors.values():
+        assert np.flatnonzero(saved.array() != saved.array("right")).tolist() == [7]
+
+
+def test_an_error_of_a_scene_ends_no_check(tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:
+    def broken() -> None:
+        raise RuntimeError("no such\ngenerator")
+
+    monkeypatch.setattr(scene_module, "rng_states", broken)
+    model, optimizer = build()
+    with everybit.Guard(model, optimizer, run=tmp_path / "run", on_finding="record") as guard:
+        for _ in range(3):
+            train_step(model, optimizer)
+            flip(model[0].weight, 1, 3)
+    assert len(guard.findings) == 3
+    assert caplog.messages == [
+        "everybit: no scenes of incidents are kept any more: no such generator; the job goes on"
+    ]
+    assert everybit.open_run(guard.path).incidents == ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 MAX_LOSSES: Final = 64
 #: Larger tensors are cut to the neighbourhood of the damage.
 MAX_TENSOR_BYTES: Final = 16 * 1024 * 1024
+#: All tensors of a scene; where it is used up, only neighbourhoods are kept.
+MAX_SCENE_BYTES: Final = 64 * 1024 * 1024
 #: Elements on either side of the damage that a cut keeps.
 MARGIN: Final = 4096
 #: Tensors that a scene keeps; findings of more are in it all the same.
@@ -64,6 +65,7 @@ class Scenes(Check):
         self._losses: deque[tuple[int, float]] = deque(maxlen=MAX_LOSSES)
         self._batch: list[tuple[str, Any]] = []
         self._found: dict[str, SavedTensor] = {}
+        self._num_bytes = 0
         self._store: IncidentStore | None = None
         self._folder = ""
         if config.incident_mb and config.max_incidents:
@@ -83,7 +85,7 @@ class Scenes(Check):
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Hold on to the batch, where it is asked for."""
-        if boundary is Boundary.FORWARD_START and self._config.keep_batch:
+        if boundary is Boundary.FORWARD_START and self._config.keep_batch and self._store:
             if not moment.call:
                 self._batch = []
             prefix = f"#{moment.call}." if moment.call else ""
@@ -105,22 +107,28 @@ class Scenes(Check):
         found, self._found = self._found, {}
         if not findings or self._store is None:
             return ""
-        store = self._store
+        folder = None
         try:
-            if not store.room():
+            if self._store.room():
+                folder = self._store.keep(self._scene(findings, step, found))
+            else:
                 self._close("no room is left for scenes of incidents; findings are recorded")
-                return ""
-            folder = store.keep(self._scene(findings, step, found))
-        except OSError as error:
-            told = errno.errorcode.get(error.errno or 0, "")
-            reason = (error.strerror or str(error)).lower()
-            self._close(f"no scenes of incidents are kept any more: {reason} {told}".rstrip())
-            return ""
+        except Exception as error:
+            self._fail(error)
+        self._num_bytes = 0
         return f"{folder.parent.name}/{folder.name}" if folder is not None else ""
+
+    def _fail(self, error: Exception) -> None:
+        told = str(error) or type(error).__name__
+        if isinstance(error, OSError):
+            told = (error.strerror or told).lower()
+        self._close(f"no scenes of incidents are kept any more: {' '.join(told.split())}")
+        LOGGER.debug("no scene was kept", exc_info=error)
 
     def _close(self, why: str) -> None:
         self._store = None
         self._state.keep = None
+        self._batch, self._found = [], {}
         LOGGER.warning("everybit: %s; the job goes on", why)
 
     def _scene(
@@ -137,7 +145,7 @@ class Scenes(Check):
                     notes.append(f"{name}: {why}")
                 else:
                     elements = finding.where.elements or ()
-                    tensors[name] = _saved(name, tensor, [int(e) for e in elements])
+                    tensors[name] = self._saved(name, tensor, elements)
         return Scene(
             step=step,
             findings=tuple(findings),
@@ -172,7 +180,7 @@ class Scenes(Check):
             elif why := why_unreadable(value):
                 notes.append(f"batch {path}: {why}")
             else:
-                yield _saved(path, value, [])
+                yield self._saved(path, value, ())
 
     def _take_damage(
         self,
@@ -185,10 +193,23 @@ class Scenes(Check):
         """Take the bytes of a damaged tensor, in memory order."""
         if len(self._found) >= MAX_TENSORS:
             return
+        try:
+            self._add_found(item, memory, found, right, damage)
+        except Exception as error:
+            self._fail(error)
+
+    def _add_found(
+        self,
+        item: Tracked,
+        memory: TensorMemory,
+        found: Bytes,
+        right: Bytes | None,
+        damage: Damage,
+    ) -> None:
         name = f"grad::{item.label}" if item.role is Role.GRADIENT else item.label
         size = ITEMSIZE[damage.dtype]
         in_order = not memory.dense or memory.tensor.is_contiguous()
-        if len(found) <= MAX_TENSOR_BYTES and not in_order:
+        if len(found) <= self._limit and not in_order:
             place = memory.elements(np.arange(len(found) // size)) if len(found) else None
             found, right = (_reordered(data, place, size) for data in (found, right))
             in_order = True
@@ -199,7 +220,8 @@ class Scenes(Check):
             first, last = damage.element_ranges[0][0], damage.element_ranges[-1][1] - 1
         else:
             first, last = 0, len(found) // size - 1
-        start, end, note = _cut(len(found) // size, size, first, last)
+        start, end, note = _cut(len(found) // size, size, first, last, self._limit)
+        self._num_bytes += (end - start) * size * (1 if right is None else 2)
         self._found[name] = SavedTensor(
             name=name,
             dtype=damage.dtype,
@@ -208,6 +230,30 @@ class Scenes(Check):
             found=found[start * size : end * size].copy(),
             right=None if right is None else right[start * size : end * size].copy(),
             row_major=in_order,
+            note=note,
+        )
+
+    @property
+    def _limit(self) -> int:
+        """Bytes that the next tensor may take; neighbourhoods of the damage are kept anyway."""
+        return min(MAX_TENSOR_BYTES, max(MAX_SCENE_BYTES - self._num_bytes, 0))
+
+    def _saved(self, name: str, tensor: torch.Tensor, elements: Sequence[int]) -> SavedTensor:
+        """Return a tensor as it is now, cut around some elements where it is large."""
+        tensor = tensor.detach()
+        size, count = tensor.element_size(), tensor.numel()
+        first, last = (min(elements), max(elements)) if elements else (0, 0)
+        start, end, note = _cut(count, size, first, last, self._limit)
+        kept = row_major(tensor)
+        if note:
+            kept = kept.reshape(-1)[start:end]
+        self._num_bytes += (end - start) * size
+        return SavedTensor(
+            name=name,
+            dtype=dtype_name(tensor.dtype),
+            shape=tuple(tensor.shape),
+            first=start,
+            found=np.frombuffer(TensorMemory.of(kept).copy(), np.uint8),
             note=note,
         )
 
@@ -221,33 +267,13 @@ def _reordered(data: Bytes | None, place: NDArray[np.intp] | None, size: int) ->
     return ordered
 
 
-def _cut(count: int, size: int, first: int, last: int) -> tuple[int, int, str]:
+def _cut(count: int, size: int, first: int, last: int, limit: int) -> tuple[int, int, str]:
     """Return the run of elements to keep around the damage, and what is said of the rest."""
-    if count * size <= MAX_TENSOR_BYTES:
+    if count * size <= limit:
         return 0, count, ""
     start = max(first - MARGIN, 0)
-    end = min(last + 1 + MARGIN, count, start + MAX_TENSOR_BYTES // size)
+    end = min(last + 1 + MARGIN, count, start + max(limit // size, 2 * MARGIN + 1))
     note = f"{end - start:,} of {count:,} elements, around the damage"
     if last >= end:
         note += "; the damage goes on beyond them"
     return start, end, note
-
-
-def _saved(name: str, tensor: torch.Tensor, elements: Sequence[int]) -> SavedTensor:
-    """Return a tensor as it is now, cut around some elements where it is large."""
-    tensor = tensor.detach()
-    size, count = tensor.element_size(), tensor.numel()
-    first, last = (min(elements), max(elements)) if elements else (0, 0)
-    start, end, note = _cut(count, size, first, last)
-    if note:
-        tensor_flat = row_major(tensor).reshape(-1)[start:end]
-    else:
-        tensor_flat = row_major(tensor)
-    return SavedTensor(
-        name=name,
-        dtype=dtype_name(tensor.dtype),
-        shape=tuple(tensor.shape),
-        first=start,
-        found=np.frombuffer(TensorMemory.of(tensor_flat).copy(), np.uint8),
-        note=note,
-    )

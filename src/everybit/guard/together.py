@@ -86,7 +86,9 @@ class Together:
         """
         if job_ranks()[1] == 1:
             return mine
+        before = self._agreement.num_agreed
         agreed: Agreed | None = self._fence(self._agreement.agree, mine, self._step)
+        self._agreement.num_agreed = before  # It counts steps, and this is none.
         if agreed is not None and agreed.known:
             return agreed.value
         return mine if agreed is None or self._agreement.ended else 0
