@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
@@ -97,6 +98,19 @@ class Band:
             highest=max(self.values),
             z=z,
         )
+
+    def log_z(self, value: float) -> float:
+        """Return the robust z of the logarithm; infinite where not all values are above zero.
+
+        What has a heavy tail (losses of single samples) is no spike until it is far on this scale
+        too.
+        """
+        if len(self.values) < ENOUGH or value <= 0 or min(self.values) <= 0:
+            return math.inf
+        logs = [math.log(each) for each in self.values]
+        median = statistics.median(logs)
+        spread = _MAD_TO_SIGMA * statistics.median(abs(each - median) for each in logs)
+        return (math.log(value) - median) / max(spread, 1e-9)
 
     def add(self, value: float) -> None:
         """Take a finite value into the band."""

@@ -24,7 +24,7 @@ _WINDOW: Final = 256
 #: Jumps in a row at one period.
 _NUM_JUMPS: Final = 8
 #: How far above its neighbours a jump is, in robust spreads of such differences.
-_FAR: Final = 8.0
+_FAR: Final = 4.0
 #: The jumps are alike: largest to smallest.
 _ALIKE: Final = 3.0
 #: Correlation of the losses between the jumps one period apart: the data repeat themselves.

@@ -10,7 +10,7 @@ from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.detect.band import Band
 from everybit.detect.place import place_of
-from everybit.detect.spikes import why_loss_spike
+from everybit.detect.spikes import LOSS_LOG_Z, why_loss_spike
 
 if TYPE_CHECKING:
     from everybit.core.finding import Finding
@@ -30,6 +30,8 @@ class LossBand:
             return None
         place = self.band.place(loss, floor=1e-3 * self.band.start)
         why = why_loss_spike(place, start=self.band.start) if place else ""
+        if why and self.band.log_z(loss) < LOSS_LOG_Z:
+            why = ""
         self.band.add(loss)
         if not why or place is None:
             return None

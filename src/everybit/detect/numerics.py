@@ -83,6 +83,7 @@ class NumericsJudge:
         self._moments = MomentHistory()
         self._told_at: int | None = None  # The step of the last error, with what follows from it.
         self._quiet_until = -1
+        self._last_rule = ""
 
     def judge(self, numbers: StepNumbers) -> list[Finding]:
         """Judge a step as a whole."""
@@ -210,13 +211,16 @@ class NumericsJudge:
             return []
         step = numbers.step
         known = self.broken_since is not None or self._told_at == step
-        known |= sensor and step <= self._quiet_until
+        # That the loss never came back from a spike is news.
+        worse = finding.rule == "NUM511" and self._last_rule in ("NUM503", "NUM504")
+        known |= sensor and step <= self._quiet_until and not worse
         if breaks and self.broken_since is None:
             self.broken_since = step
         self._quiet_until = max(self._quiet_until, step + QUIET)
         if known:
             self.num_folded += 1
             return []
+        self._last_rule = finding.rule
         if finding.severity is Severity.ERROR:
             self._told_at = step
         where = replace(finding.where, rank=self._rank)
