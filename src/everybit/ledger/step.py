@@ -42,6 +42,8 @@ TAINTED: Final = 2
 HAS_SCALARS: Final = 4
 _COUNT: Final = struct.Struct("<I")
 _NUMBER: Final = struct.Struct("<d")
+#: Bytes of a scalar beside its name: the name's length and the value.
+_SCALAR_BYTES: Final = 1 + _NUMBER.size
 _WORD: Final = (1 << 64) - 1
 
 
@@ -113,8 +115,20 @@ def step_number(payload: memoryview) -> tuple[int, list[int]]:
     step, _, _, _, flags, optimizer_bytes, num_losses, num_tables = HEAD.unpack_from(payload)
     at = HEAD.size + optimizer_bytes + 8 * num_losses
     if flags & HAS_SCALARS:
-        at, _ = scalars_at(payload, at)
+        at = _scalars_end(payload, at)
     return int(step), _table_ids(payload, at, num_tables)
+
+
+def _scalars_end(payload: memoryview, at: int) -> int:
+    """Return where the scalars end; their names are read when the step is."""
+    try:
+        (count,) = _COUNT.unpack_from(payload, at)
+        at += _COUNT.size
+        for _ in range(count):
+            at += payload[at] + _SCALAR_BYTES
+    except (struct.error, IndexError) as error:
+        raise PayloadError(f"its scalars do not fit into it ({error})") from error
+    return at
 
 
 def scalars_at(payload: memoryview, at: int) -> tuple[int, dict[str, float]]:

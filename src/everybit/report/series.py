@@ -102,13 +102,16 @@ class Series:
 
     def add(self, step: int, value: float) -> None:
         """Take in a value; it may be NaN or infinite."""
-        at = (step - self.grid.first) // self.grid.width
+        self.put((step - self.grid.first) // self.grid.width, value)
+        if step in self._watched:
+            self.exact[step] = value
+
+    def put(self, at: int, value: float) -> None:
+        """Take in a value of a stretch, for a caller that has many of one step."""
         if at != self._at:
             self._fold()
             self._at = at
         self._pending.append(value)
-        if step in self._watched:
-            self.exact[step] = value
 
     def count(self, place: int) -> int:
         """Return the number of finite values in a stretch."""

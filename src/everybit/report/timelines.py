@@ -70,24 +70,26 @@ class Timelines:
 
     def take(self, lines: dict[str, Series], record: StepFacts) -> None:
         """Add one step to a log's series."""
-        step = record.step
-        for loss in record.losses:
-            self._add(lines, "loss", step, loss)
-        for name, value in record.scalars.items():
-            if name in _SCALARS:
-                # An update that a GradScaler skipped has infinite gradients: normal, no gap.
-                if name == "grad_norm" and record.skipped and not math.isfinite(value):
-                    continue
-                self._add(lines, name, step, value)
+        step, grid = record.step, self.grid
+        at = (step - grid.first) // grid.width
+        for name, value in self._values(record):
+            series = lines.get(name)
+            if series is None:
+                series = lines[name] = Series(grid, self.watched)
+            series.put(at, value)
+            if step in self.watched:
+                series.exact[step] = value
+
+    def _values(self, record: StepFacts) -> list[tuple[str, float]]:
+        values = [("loss", loss) for loss in record.losses]
+        values += [pair for pair in record.scalars.items() if pair[0] in _SCALARS]
+        if record.skipped:
+            # The gradients of an update that a GradScaler skipped are infinite: normal, no gap.
+            values = [v for v in values if v[0] != "grad_norm" or math.isfinite(v[1])]
         whole, part = record.duration_s, record.guard_s
         if whole > 0 and math.isfinite(whole) and math.isfinite(part):
-            self._add(lines, "guard", step, 100 * part / whole)
-
-    def _add(self, lines: dict[str, Series], name: str, step: int, value: float) -> None:
-        series = lines.get(name)
-        if series is None:
-            series = lines[name] = Series(self.grid, self.watched)
-        series.add(step, value)
+            values.append(("guard", 100 * part / whole))
+        return values
 
     def quantities(self) -> list[str]:
         """Return the quantities that have any value on record, in the order of the page."""
