@@ -93,7 +93,9 @@ class AtRestCheck(Check):
             return self._scrub_some(moment)
         # A call inside an update (a closure) comes while the optimizer writes its parameters.
         roles = {Role.BUFFER} if moment.updating else _FIRST_USE_IN_FORWARD
-        found = self.state.test(None, roles=roles, heal=self._heal, defer=self._patient)
+        found = self.state.test(
+            None, roles=roles, heal=self._heal, root=moment.root, defer=self._patient
+        )
         # A deferred answer means that the forward pass went on with the damaged bits.
         return [(damage, late or moment.used) for damage, late in found]
 

@@ -23,6 +23,7 @@ class Members:
 
     def __init__(self, lost: Callable[[str | None], None]) -> None:
         self._lost = lost
+        self._held: dict[int, set[int]] = {}
         self._roots: list[tuple[weakref.ref[torch.nn.Module], str | None]] = []
         self._optimizers: list[tuple[weakref.ref[torch.optim.Optimizer], str]] = []
 
@@ -78,6 +79,19 @@ class Members:
         """Whether the optimizer updates any tracked parameter."""
         tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}
         return any(id(p) in tracked for group in optimizer.param_groups for p in group["params"])
+
+    def held_by(self, root: torch.nn.Module | None) -> set[int] | None:
+        """Return the identities of the tensors a root holds; None where it is the only one."""
+        if root is None or len(self._roots) < 2:
+            return None
+        held = self._held.get(id(root))
+        if held is None:
+            held = self._held[id(root)] = {id(item.tensor) for item in track_module(root, None)}
+        return held
+
+    def look_again(self) -> None:
+        """Forget who holds what: tensors came, went or were exchanged."""
+        self._held.clear()
 
     def written_by(self, optimizer: torch.optim.Optimizer) -> set[str]:
         """Return the groups that hold what an optimizer's step writes."""

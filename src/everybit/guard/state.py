@@ -15,10 +15,7 @@ from everybit.guard.marks import Marks
 from everybit.guard.members import Members
 from everybit.guard.question import AnyMarks, Question, answers_of, doubt_statistics
 from everybit.guard.sharing import Sharing
-from everybit.guard.tracked import (
-    Tracked,
-    nested_holders,
-)
+from everybit.guard.tracked import Tracked, nested_holders
 from everybit.guard.writers import Access, Writers
 
 if TYPE_CHECKING:
@@ -121,6 +118,7 @@ class CarriedState:
     def _take_up(self, groups: dict[str, list[AnyMarks]]) -> None:
         self._groups = groups
         self.lost = False
+        self.members.look_again()
         every = [marks for group in groups.values() for marks in group]
         self.num_tensors = max(self.num_tensors, sum(len(marks) for marks in every))
         self.num_bytes = max(self.num_bytes, sum(marks.num_bytes for marks in every))
@@ -200,6 +198,7 @@ class CarriedState:
         *,
         roles: set[Role],
         heal: bool,
+        root: torch.nn.Module | None = None,
         defer: bool = False,
         scrub: Scrub | None = None,
     ) -> list[tuple[Damage, bool]]:
@@ -209,6 +208,7 @@ class CarriedState:
             groups: Names of the groups to test; all where None.
             roles: What to test in them.
             heal: Put the right bytes back where they are known.
+            root: Of parameters, only those that this root module holds; all where None.
             defer: On accelerators, let the answer wait for the next test that does not defer.
             scrub: Chooses which to test; all where None.
 
@@ -227,12 +227,20 @@ class CarriedState:
             # Before anything is tested: a write to one is a write to all in its memory.
             if marks.tracked[index].in_place and marks.same_memory(index):
                 self._settle(marks, index)
+        held = self.members.held_by(root)
         wanted = []
         for key in keys:
             for marks in self._groups[key]:
                 indices, any_moved, doubts = self._candidates(marks, roles)
                 if any_moved:
                     moved.add(key)
+                if held is not None and not any_moved:
+                    indices = [
+                        index
+                        for index in indices
+                        if marks.tracked[index].role is not Role.PARAMETER
+                        or id(marks.tracked[index].tensor) in held
+                    ]
                 if indices:
                     wanted.append((marks, indices, doubts))
         for marks, indices, doubts in scrub.pick(wanted) if scrub else wanted:
