@@ -33,8 +33,9 @@ def test_computed_or_was_only_a_little_late() -> None:
     assert clocks.noted == []
 
 
-def test_without_start_nothing_is_looked_at() -> None:
+def test_alone_nothing_is_looked_at() -> None:
     clocks = Clocks()
+    clocks.heartbeat.start(1)
     clocks.now += 60
     clocks.heartbeat.stop()
     assert clocks.noted == []
@@ -42,7 +43,7 @@ def test_without_start_nothing_is_looked_at() -> None:
 
 def test_the_last_look_is_at_the_end() -> None:
     clocks = Clocks()
-    clocks.heartbeat.start()
+    clocks.heartbeat.start(2)
     clocks.now += 60
     clocks.heartbeat.stop()
     clocks.heartbeat.stop()

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from everybit.api.children import Children
 from everybit.api.program import find_program, flush, print_own_traceback, say_exit
+from everybit.api.signals import end_on_signals
 from everybit.api.torch_import import TorchImport
 from everybit.core.config import Config
 from everybit.core.errors import EverybitError, PathError, StoppedError
@@ -23,7 +24,7 @@ from everybit.ledger.default_folder import default_folder
 from everybit.sinks import check_sinks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from everybit.guard import Guard
 
@@ -80,7 +81,7 @@ def run(
     code, stopped, interrupted = 0, "", False
     with program.in_place(list(args)):
         try:
-            with watch, _signals(watch):
+            with watch, end_on_signals(watch):
                 program.execute()
         except SystemExit as end:
             say_exit(end)
@@ -120,6 +121,7 @@ class _ScriptWatch:
         self._absolute = self.path.absolute()
         self._config = config.updated({"run": str(self._absolute)})
         self._torch = TorchImport(self._begin)
+        self._children = Children(self._config)
         self._guard: Guard | None = None
         self._failure = ""
         self._pid = os.getpid()
@@ -140,10 +142,12 @@ class _ScriptWatch:
 
     def __enter__(self) -> Self:
         self._torch.install()
+        self._children.install()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._torch.remove()
+        self._children.remove()
         if self._guard is not None:
             self._guard.__exit__(kind, error, trace)
         elif self.is_ours:
@@ -213,29 +217,3 @@ class _ScriptWatch:
             return Coverage(skipped=(Skipped(what="checks", why=why),))
         why = "the script did not import torch"
         return Coverage(skipped=(Skipped(what="training steps", why=why),))
-
-
-@contextmanager
-def _signals(watch: _ScriptWatch) -> Iterator[None]:
-    """Record the end when the job is told to terminate, then let the signal do its work."""
-
-    def on_signal(number: int, _frame: Any) -> None:
-        if watch.is_ours:
-            watch.close(EndReason.SIGNAL, number, signal.Signals(number).name)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    hooked = []
-    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        try:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, on_signal)
-                hooked.append(number)
-        except ValueError:  # Not the main thread.
-            break
-    try:
-        yield
-    finally:
-        for number in hooked:
-            if signal.getsignal(number) is on_signal:
-                signal.signal(number, signal.SIG_DFL)

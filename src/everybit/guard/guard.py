@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from everybit.core.boundary import Boundary
 from everybit.core.config import Config
 from everybit.core.errors import StoppedError, UsageError
-from everybit.core.ranks import rank_and_world
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.guard.account import coverage_of
 from everybit.guard.checks import Checks
 from everybit.guard.fence import Fence
 from everybit.guard.heartbeat import Heartbeat
+from everybit.guard.meeting import rank_here
 from everybit.guard.response import Response
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
@@ -23,6 +22,7 @@ from everybit.ledger import EndReason, RunWriter, end_after
 from everybit.ledger.default_folder import default_folder
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
 
     import torch
@@ -69,7 +69,7 @@ class Guard:
         self.path = Path(run or self.config.run or default_folder())
         self.coverage: Coverage | None = None
         self.stats: dict[str, Any] = {}
-        self._rank, self._world_size = rank_and_world(os.environ)
+        self._rank, self._world_size = rank_here()
         self._fence = Fence()
         self._watch = Watch(
             watched,
@@ -81,7 +81,10 @@ class Guard:
         self._watch.state.before_loss(self._before_loss)
         self._checks = Checks(self._watch.state, self.config, self._rank)
         self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
-        self._heartbeat = Heartbeat(self._note_stall, max(self.config.patience_s, 1))
+        self._heartbeat = Heartbeat(
+            lambda seconds: self._journalled.observe("stood-still", self.step, seconds=seconds),
+            least_s=self.config.patience_s,
+        )
         self._journal: Journal | None = None
         self._saved_at = -1
 
@@ -134,8 +137,7 @@ class Guard:
         )
         self._journal = self._response.open(writer)
         self._fence.open(self._journal)
-        if self._world_size > 1:
-            self._heartbeat.start()
+        self._heartbeat.start(self._world_size)
         try:
             self._watch.install()
         except Exception as error:
@@ -186,9 +188,6 @@ class Guard:
             },
         )
         self._response.say(self.verdict)
-
-    def _note_stall(self, seconds: float) -> None:
-        self._journalled.observe("stood-still", self.step, seconds=seconds)
 
     def _begin_phase(self, name: str) -> None:
         self._checks.phase(name)

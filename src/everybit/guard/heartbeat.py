@@ -24,7 +24,7 @@ class Heartbeat:
     Args:
         note: Called with the seconds for which the process stood still, from that thread or in
             `stop`.
-        least_s: Shorter pauses are not noted.
+        least_s: Shorter ones are not noted; at least a second.
         clock: Seconds that go by, whatever happens.
         busy: Seconds of processor time of this process.
     """
@@ -37,8 +37,8 @@ class Heartbeat:
         busy: Callable[[], float] = time.process_time,
     ) -> None:
         self._note = note
-        self._least_s = least_s
-        self._sleep_s = min(_LONGEST_SLEEP_S, least_s / 4)
+        self._least_s = max(least_s, 1.0)
+        self._sleep_s = min(_LONGEST_SLEEP_S, self._least_s / 4)
         self._clock = clock
         self._busy = busy
         self._over = threading.Event()
@@ -46,8 +46,10 @@ class Heartbeat:
         self._last = (clock(), busy())
         self._beats = False
 
-    def start(self) -> None:
-        """Begin to beat."""
+    def start(self, num_ranks: int) -> None:
+        """Begin to beat, where there are others that would have to wait."""
+        if num_ranks < 2:
+            return
         self._beats = True
         self._last = (self._clock(), self._busy())
         threading.Thread(target=self._beat, name="everybit-heartbeat", daemon=True).start()

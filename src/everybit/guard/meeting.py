@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 import time
 import uuid
@@ -17,6 +18,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+
+from everybit.core.ranks import rank_and_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +32,25 @@ _NEVER: Final = timedelta(days=7)
 _NUMBERS = itertools.count()
 
 
+def has_job() -> bool:
+    """Whether this process belongs to the process group of a job."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def job_ranks() -> tuple[int, int]:
     """Return this process's rank and how many there are, as the job's process group has it."""
-    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+    if not has_job():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+
+def rank_here() -> tuple[int, int]:
+    """Return the rank and the number of ranks of the job's process group, else of the launcher.
+
+    Raises:
+        UsageError: The launcher's variables make no sense.
+    """
+    return job_ranks() if has_job() else rank_and_world(os.environ)
 
 
 class Meeting:
