@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -150,6 +151,31 @@ def test_where_the_pause_cannot_be_shown_the_job_goes_on(tmp_path: Path, caplog:
     assert "the pause cannot be shown" in caplog.messages[1]
     assert caplog.messages[2] == "everybit: not paused at step 2: its state cannot be written"
     assert everybit.open_run(run).log().num_steps == 4
+
+
+@pytest.mark.parametrize("policy", ["stop", "pause"])
+def test_what_the_collector_lets_go_of_is_acted_on_at_the_next_boundary(
+    tmp_path: Path, policy: str
+) -> None:
+    # A garbage collector's callback can neither raise nor be interrupted: nothing waits in it.
+    run = tmp_path / "run"
+    reached, releaser = [], Releaser(run, stop=True) if policy == "pause" else None
+    guard = everybit.Guard(run=run, on_finding=policy)
+    with pytest.raises(StoppedError, match="MEM601"), guard:  # noqa: PT012
+        model, optimizer = build()
+        other, its_optimizer = build()
+        train_step(model, optimizer)
+        train_step(other, its_optimizer)
+        flip(other[3].weight, 5, 3)
+        del other, its_optimizer
+        gc.collect()
+        reached.append(len(guard.findings))
+        train_step(model, optimizer)
+        reached.append(2)
+    assert reached == [1]
+    if releaser is not None:
+        releaser.join()
+        assert releaser.pauses[0].step == 2
 
 
 class Table:

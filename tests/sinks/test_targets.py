@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from everybit.api.run import run
 from everybit.core.config import Config
 from everybit.core.errors import ConfigError, UsageError
 from everybit.sinks import check_sinks
@@ -64,3 +65,12 @@ def test_places_stay_where_the_job_began_and_ranks_apart(monkeypatch, tmp_path):
     }
     for (tracker, place, rank), found in wanted.items():
         assert place_of(Target(tracker=tracker, place=place), run, rank) == found
+
+
+def test_a_script_does_not_begin_without_its_tracker(monkeypatch, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit('the script began')")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(UsageError, match="mlflow is not installed; `pip install mlflow-skinny`"):
+        run(str(script), config=Config(run=str(tmp_path / "run"), track="mlflow"))
+    assert not (tmp_path / "run").exists()
