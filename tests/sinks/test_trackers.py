@@ -277,3 +277,13 @@ time.sleep(60)
         time.sleep(0.05)
     assert "everybit_step{" in text
     assert text.split("everybit_step{")[1].split("\n")[0].endswith(" 41")
+
+
+def test_a_line_that_a_signals_handler_broke_into_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(tracker_module, "CLOSE_S", 60.0)
+    tracker = Tracker("prometheus", str(tmp_path / "x.prom"), folder=tmp_path, rank=0)
+    for line in (b'{"kind": "step", "st', b"5", b'{"a": 1}', b"\xff", b""):
+        os.write(tracker._pipe.fileno(), line + b"\n")
+    tracker.step(record_of(3, 1.0))
+    tracker.close(VERDICT)
+    assert "everybit_step{" in (tmp_path / "x.prom").read_text()

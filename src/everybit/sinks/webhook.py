@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.web_address import shown_address
@@ -58,7 +56,8 @@ class Webhook:
         self._told = {"schema": SCHEMA, "run": run, "rank": rank}
         self._post = post or post_json
         self._pauses_s = pauses_s
-        self._waiting: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
+        # Of the queues the one whose `put` may be called from a signal's handler at any moment.
+        self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._dropped = 0
         self._warned = False
@@ -70,20 +69,18 @@ class Webhook:
 
     def finding(self, finding: Finding) -> None:
         """Have a finding sent."""
-        try:
-            self._waiting.put_nowait(self._message(finding))
-        except queue.Full:
+        if self._waiting.qsize() < MAX_WAITING:
+            self._waiting.put(self._message(finding))
+        else:
             self._dropped += 1
 
     def close(self, verdict: Verdict) -> None:
         """Wait a few seconds for what is still to be sent."""
         self._closing.set()
-        deadline = time.monotonic() + FLUSH_S
-        with contextlib.suppress(queue.Full):
-            self._waiting.put(None, timeout=FLUSH_S)
-        self._thread.join(max(deadline - time.monotonic(), 0.0))
-        unsent = self._waiting.qsize() + self._dropped
-        if self._thread.is_alive() or unsent:
+        self._waiting.put(None)
+        self._thread.join(FLUSH_S)
+        if self._thread.is_alive() or self._dropped:
+            unsent = self._waiting.qsize() + self._dropped
             self._warn(f"{max(unsent, 1)} or more findings were not sent in time")
 
     def _message(self, finding: Finding) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -93,6 +94,15 @@ def serve(fd: int, recorder: Recorder) -> None:
     recorder.close(status)
 
 
+def _told(line: bytes) -> dict[str, Any]:
+    """Return what a line says; nothing of one that a signal's handler broke into."""
+    with contextlib.suppress(ValueError):
+        told = json.loads(line)
+        if isinstance(told, dict) and "kind" in told:
+            return told
+    return {}
+
+
 def _lines(fd: int, recorder: Recorder) -> Iterator[dict[str, Any]]:
     held = b""
     next_tick = time.monotonic() + TICK_S
@@ -103,7 +113,7 @@ def _lines(fd: int, recorder: Recorder) -> Iterator[dict[str, Any]]:
             if not data:
                 return
             *whole, held = (held + data).split(b"\n")
-            yield from (json.loads(line) for line in whole)
+            yield from filter(None, map(_told, whole))
         if time.monotonic() >= next_tick:
             recorder.tick()
             next_tick = time.monotonic() + TICK_S
