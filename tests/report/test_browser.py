@@ -116,9 +116,10 @@ def test_zoom_reset_log_scale_and_keys(browser, rich):
         tab.keyboard.press("0")
         tab.keyboard.press("End")
         assert "rank 0" in tab.locator("#heard").text_content()
-        assert told.text_content() == "step 999"
+        # A point may stand for two steps where the screen has fewer pixels.
+        assert told.text_content() in ("step 999", "steps 998 to 999")
         tab.keyboard.press("ArrowLeft")
-        assert told.text_content() in ("step 998", "steps 996 to 997", "step 997")
+        assert told.text_content() in ("step 998", "steps 996 to 997")
         button = tab.locator(".chart.loss button.log")
         before = button.get_attribute("aria-pressed")
         button.click()

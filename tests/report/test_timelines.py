@@ -178,6 +178,17 @@ def test_the_numbers_of_a_page_are_bounded(num_steps, num_logs):
         assert drawn.grid.width == 1
 
 
+def test_many_attempts_of_one_rank_are_one_line_too(make_run: RunMaker):
+    for attempt in range(MAX_LINES + 1):
+        write(make_run, 0, range(attempt, attempt + 5), 1)
+    drawn = gather(make_run)
+    assert len(drawn.lines) == 1
+    assert (
+        f"mean over {MAX_LINES + 1} logs of ranks and attempts"
+        in PageReader(page(drawn=drawn)).text
+    )
+
+
 def test_the_page_of_a_run_folder_holds_its_scalars(make_run: RunMaker):
     write(make_run, 0, range(12), 1)
     html = everybit.report(make_run.path).read_text()

@@ -207,6 +207,10 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         "The line is the mean over {n} ranks, the band their lowest to highest.",
         "线为 {n} 个进程的均值，带为最低至最高。",
     ),
+    "chart.logs": (
+        "The line is the mean over {n} logs of ranks and attempts, the band lowest to highest.",
+        "线为 {n} 份日志（各 rank 各次尝试）的均值，带为最低至最高。",
+    ),
     "chart.broken": (
         "{n} value is not finite: a gap.|{n} values are not finite: gaps.",
         "{n} 个值不是有限数：图中为空缺。",
@@ -219,6 +223,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "chart.not_finite": ("not finite", "非有限数"),
     "line.rank": ("rank {rank}", "rank {rank}"),
     "line.attempt": ("rank {rank}, attempt {attempt}", "rank {rank}，尝试 {attempt}"),
+    "line.logs": ("{n} logs", "{n} 份日志"),
     "line.ranks": ("{n} ranks", "{n} 个进程"),
     "column.steps": ("steps", "步"),
     "column.step": ("step", "步"),

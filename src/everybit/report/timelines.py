@@ -51,13 +51,14 @@ class Timelines:
         grid: The stretches of steps that all of them share.
         watched: Steps of findings: their values are kept as they are.
         lines: Series by line and quantity, in order of rank and attempt.
-        merged: Number of ranks of a line that stands for several; 1 where none does.
+        merged: Number of logs that the one line stands for; 1 where each log has its own.
+        resumed: Whether any of them is of a second attempt.
     """
 
     grid: Grid
     watched: Collection[int] = ()
     merged: int = 1
-    newest: int = 0
+    resumed: bool = False
     lines: dict[LineKey, dict[str, Series]] = field(default_factory=dict)
 
     def of(self, log: LogReader, *, older: bool) -> dict[str, Series]:
@@ -112,8 +113,7 @@ def plan_timelines(logs: Sequence[LogReader], watched: Iterable[int] = ()) -> Ti
     """
     ranges = [log.step_range for log in logs if log.num_steps]
     steps = range(min(r.start for r in ranges), max(r.stop for r in ranges)) if ranges else range(1)
-    ranks = len({log.rank for log in logs})
-    merged = ranks if len(ranges) > MAX_LINES else 1
+    merged = len(ranges) if len(ranges) > MAX_LINES else 1
     num_lines = 1 if merged > 1 or not ranges else len(ranges)
     numbers = MAX_NUMBERS // (num_lines * len(QUANTITIES))
     size = numbers
@@ -123,4 +123,5 @@ def plan_timelines(logs: Sequence[LogReader], watched: Iterable[int] = ()) -> Ti
         grid=Grid.over(steps, max(size, _MIN_STRETCHES)),
         watched=frozenset(list(dict.fromkeys(watched))[:MAX_WATCHED]),
         merged=merged,
+        resumed=len({log.rank for log in logs}) < len(logs),
     )

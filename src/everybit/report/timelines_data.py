@@ -101,7 +101,7 @@ def as_script_text(data: object) -> Markup:
 def name_line(key: LineKey, timelines: Timelines) -> Said:
     """Return what a line is called."""
     if key.rank is None:
-        return say("line.ranks", n=timelines.merged)
+        return say("line.logs" if timelines.resumed else "line.ranks", n=timelines.merged)
     if any(other.attempt != key.attempt for other in timelines.lines):
         return say("line.attempt", rank=key.rank, attempt=key.attempt)
     return say("line.rank", rank=key.rank)

@@ -36,7 +36,8 @@ def draw_timelines(
         return tag("p", tell("chart.none"), class_="quiet")
     notes = []
     if timelines.merged > 1:
-        notes.append(tell("chart.ranks", n=timelines.merged))
+        many = "chart.logs" if timelines.resumed else "chart.ranks"
+        notes.append(tell(many, n=timelines.merged))
     if timelines.grid.width > 1:
         notes.append(tell("chart.stretch", n=timelines.grid.width))
     data = as_script_text(encode_timelines(timelines, findings, shown))
