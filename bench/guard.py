@@ -284,7 +284,8 @@ threads.
 {table(rows_of(workers), "the Guard's own CPU time")}
 
 The last column counts the CPU time of all threads within the Guard's functions, against that of the
-bare step; `OMP_WAIT_POLICY=passive` keeps threads from spinning while they wait. To the record and what is tested at rest, numerics add
+bare step; `OMP_WAIT_POLICY=passive` keeps threads from spinning while they wait. To the record and
+what is tested at rest, numerics add
 {percent(added(workers, "numerics"))} of the bare step, gradients at rest
 {percent(added(workers, "gradients"))}, both together {percent(added(workers, "guard"))}. The run
 record takes {log_bytes / 1024:.1f} KiB a step, names and environment of a short run included.
