@@ -102,12 +102,12 @@ class Band:
     def log_z(self, value: float) -> float:
         """Return the robust z of the logarithm; infinite where not all values are above zero.
 
-        What has a heavy tail (losses of single samples) is no spike until it is far on this scale
+        Over the newer half of the window. What has a heavy tail (losses of single samples) is no spike until it is far on this scale
         too.
         """
         if len(self.values) < ENOUGH or value <= 0 or min(self.values) <= 0:
             return math.inf
-        logs = [math.log(each) for each in self.values]
+        logs = [math.log(each) for each in list(self.values)[-ENOUGH:]]
         median = statistics.median(logs)
         spread = _MAD_TO_SIGMA * statistics.median(abs(each - median) for each in logs)
         return (math.log(value) - median) / max(spread, 1e-9)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 #: Robust z of the loss above which it is a spike.
 LOSS_Z: Final = 6.0
 #: And of its logarithm: for losses with a heavy tail.
-LOSS_LOG_Z: Final = 3.5
+LOSS_LOG_Z: Final = 4.5
 #: Times the moving average above which the loss is a spike.
 LOSS_TIMES: Final = 10.0
 #: Robust z of the log gradient norm above which it is a spike.

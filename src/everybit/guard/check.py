@@ -28,6 +28,9 @@ class Check:
         """Judge what was asked of the readout: the step has ended, the values are on the host."""
         return ()
 
+    def note(self, findings: Sequence[Finding]) -> None:
+        """Take note of what another check has found: one damage is one finding."""
+
     def at_end(self, step: int) -> Sequence[Finding]:
         """Test what can be tested before a save, and when the Guard is left.
 

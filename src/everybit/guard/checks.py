@@ -70,7 +70,14 @@ class Checks:
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""
-        findings = [finding for check in self._all for finding in check(boundary, moment)]
+        findings: list[Finding] = []
+        for check in self._all:
+            found = check(boundary, moment)
+            if found:
+                for other in self._all:
+                    if other is not check:
+                        other.note(found)
+                findings += found
         if boundary is Boundary.STEP_END:
             skipped = moment.skipped
             told = skipped.to(torch.int64) if isinstance(skipped, torch.Tensor) else int(skipped)

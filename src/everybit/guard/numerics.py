@@ -117,9 +117,12 @@ class NumericsCheck(Check):
         """Begin a new phase."""
         self._judge.phase(name)
 
-    def note(self, step: int) -> None:
-        """Take note of damage that another check has told of: its traces in numbers are no news."""
-        self._judge.note_damage(step)
+    def note(self, findings: Sequence[Finding]) -> None:
+        """Take note of damage that was found at rest: its traces in numbers are no news."""
+        for finding in findings:
+            healed = finding.evidence.get("healed") and not finding.evidence.get("tainted")
+            if finding.where.step is not None and not healed:
+                self._judge.note_damage(finding.where.step)
 
     def coverage(self) -> Coverage:
         """Return what was judged and what was not."""
