@@ -13,6 +13,7 @@ from tests.guard.watched import bits_of, build, flip, loss_of, places_of, train_
 from torch import nn
 
 import everybit
+from everybit.api.report import verdict_of_run
 from everybit.guard import scene as scene_module
 from everybit.ledger import IncidentStore
 from everybit.probe.memory import TensorMemory
@@ -70,6 +71,8 @@ def test_a_scene_holds_the_damage_as_found_and_the_right_bytes(
     (told,) = [o for o in everybit.open_run(guard.path).log().observations if o.kind == "incident"]
     assert guard.path / told.data["folder"] == incident.path
     assert told.data["findings"] == [guard.findings[0].id]
+    (judged,) = verdict_of_run(everybit.open_run(guard.path)).findings
+    assert judged.evidence["scene"] == told.data["folder"]
     assert not incident.batch
 
 

@@ -24,7 +24,7 @@ from everybit.report.timelines import plan_timelines
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from everybit.core.finding import Finding
     from everybit.ledger import LogReader, RunReader
@@ -143,7 +143,8 @@ def verdict_of_run(run: RunReader) -> Verdict:
         for log in attempts:
             newest = log is attempts[-1]
             judged.append((log, newest))
-            findings += [_placed(finding, log) for finding in log.findings]
+            scenes = _scenes(log)
+            findings += [_placed(finding, log, scenes) for finding in log.findings]
             findings += judge_stalls(log)
             ended = judge_end(log, resumed=not newest)
             if ended is not None:
@@ -171,8 +172,21 @@ def write_verdict(run_folder: str | os.PathLike[str]) -> Verdict:
     return verdict
 
 
-def _placed(finding: Finding, log: LogReader) -> Finding:
+def _scenes(log: LogReader) -> dict[str, str]:
+    """Return the folders of the scenes that the log tells of, by the ids of their findings."""
+    found: dict[str, str] = {}
+    for observed in log.observations:
+        if observed.kind == "incident":
+            folder, ids = observed.data.get("folder"), observed.data.get("findings")
+            if isinstance(folder, str) and isinstance(ids, list):
+                found.update((str(each), folder) for each in ids)
+    return found
+
+
+def _placed(finding: Finding, log: LogReader, scenes: Mapping[str, str]) -> Finding:
     where, evidence = finding.where, finding.evidence
+    if finding.id in scenes and "scene" not in evidence:
+        evidence = {**evidence, "scene": scenes[finding.id]}
     if where.rank is None:
         where = replace(where, rank=log.rank)
     if log.attempt and "attempt" not in evidence:
