@@ -27,6 +27,7 @@ import tempfile
 import venv
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 
 import torch
 
@@ -309,8 +310,8 @@ def tell_peer(workers, ours):
 
 {PEER.replace("==", " ")} asks another question: it tests the arithmetic, by checksums over the
 matrix products of every `nn.Linear`, forward and backward, on every {every}th step, and tells where
-they leave a band of rounding error. It does not look at what is carried between steps, which is
-what the Guard tests: the two costs buy different things. It checks 16-bit formats only, so both run
+they leave a band of rounding error. At its defaults it does not look at what is carried between
+steps, which is what the Guard tests: the two costs buy different things. It checks 16-bit formats only, so both run
 under bfloat16 autocast here (the same model, context 64, batch 2), each against bare steps of its
 own process. It is made for GPUs; on a CPU its checks are plain tensor operations.
 
@@ -342,11 +343,15 @@ def text_of(sorts, options, log_bytes):
         parts.append(tell_peer(sorts["sdcguard"], sorts["bfloat16"]))
     if "ranks" in sorts:
         parts.append(tell_ranks(sorts["ranks"]))
-    return f"""## The Guard in a training loop
+    text = f"""## The Guard in a training loop
 
 `python bench/guard.py --rounds {options.rounds} --steps {options.steps}`, commit {_commit()},
 torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
 {"".join(parts)}"""
+    blocks = text.split("\n\n")
+    return "\n\n".join(
+        block if block.lstrip().startswith(("#", "|")) else fill(block, 100) for block in blocks
+    )
 
 
 def _commit():
