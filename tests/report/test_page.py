@@ -258,6 +258,22 @@ def test_the_headline_is_the_finding_that_was_not_healed():
     assert "What was computed from step 9 on may depend on damaged bits" in text
 
 
+@pytest.mark.parametrize(
+    ("findings", "tone"),
+    [
+        ((healed(False, False),), "error"),
+        ((healed(True, False), healed(False, False, 9)), "error"),
+        ((healed(True, True),), "error"),
+        ((healed(True, False),), "warning"),
+        ((), "good"),
+    ],
+)
+def test_the_answers_colour_is_that_of_what_was_not_healed(findings, tone):
+    coverage = Coverage(checked=(Checked(what="tensors", count=1),))
+    read = PageReader(page(whole_verdict(findings=findings, coverage=coverage)))
+    assert ("section", "class", f"verdict {tone}") in read.attributes
+
+
 def test_a_run_that_healed_is_not_told_to_heal():
     header = {"command": ["python", "train.py"], "config": {"on_finding": "heal"}}
     verdict = whole_verdict(findings=(flip(),))

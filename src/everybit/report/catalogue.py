@@ -69,7 +69,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         "{counts}. Not healed: {title} at {place}.",
         "{counts}。未修复的是：{title}（{place}）。",
     ),
-    "sentence.healed": ("{counts}, healed before use", "{counts}，已在使用前修复"),
+    "sentence.healed": ("{counts}, all healed before use", "{counts}，均已在使用前修复"),
+    "sentence.healed.one": ("{counts}, healed before use", "{counts}，已在使用前修复"),
     "sentence.healed.some": (
         "{counts}, {n} healed before use",
         "{counts}，其中 {n} 个已在使用前修复",

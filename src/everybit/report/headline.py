@@ -67,7 +67,10 @@ def _with_healed(verdict: Verdict, healed: int) -> Said:
     counts = tell_counts(verdict)
     if not healed:
         return counts
-    key = "sentence.healed" if healed == len(verdict.findings) else "sentence.healed.some"
+    total = len(verdict.findings)
+    key = "sentence.healed" if healed == total else "sentence.healed.some"
+    if total == 1:
+        key = "sentence.healed.one"
     return say(key, counts=counts, n=healed)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.verdict import Status
+from everybit.report.chain import healed_in_time
 from everybit.report.findings_html import draw_command
 from everybit.report.headline import tell_missed, tell_verdict
 from everybit.report.markup import Markup, tag
@@ -27,10 +28,9 @@ _STATUS_CSS: Final = {
 }
 # 24 x 24: a check mark, a question mark, an exclamation mark.
 _SIGNS: Final = {
-    "good": "M5 12.5l4.5 4.5L19 7.5",
-    "warning": "M8.5 9a3.5 3.5 0 1 1 5.2 3.1c-1.2.7-1.7 1.3-1.7 2.6M12 18.4v.2",
-    "error": "M12 5.5v8M12 18v.2",
-    "note": "M12 10.5V18M12 6.4v.2",
+    Status.CLEAN: "M5 12.5l4.5 4.5L19 7.5",
+    Status.INCONCLUSIVE: "M8.5 9a3.5 3.5 0 1 1 5.2 3.1c-1.2.7-1.7 1.3-1.7 2.6M12 18.4v.2",
+    Status.FINDINGS: "M12 5.5v8M12 18v.2",
 }
 # The mark: eight bits, one of them flipped.
 _BITS: Final = ((0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (0, 2), (1, 2), (2, 2))
@@ -76,15 +76,14 @@ def draw_bar(sections: Iterable[str], counts: Mapping[str, int], run: str) -> Ma
 
 def draw_verdict(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
     """Return the answer, and what it is about."""
-    gravest = verdict.findings[0].severity if verdict.findings else None
-    css = str(gravest) if gravest else _STATUS_CSS[verdict.status]
+    css = _tone(verdict)
     going = any(log.state is State.RUNNING for log in logs)
     command, missed = command_line(logs), tell_missed(verdict)
     return tag(
         "section",
         tag(
             "div",
-            _sign(css),
+            _sign(verdict.status),
             tag(
                 "div",
                 tag("p", tell(f"status.{verdict.status}"), class_="status"),
@@ -109,14 +108,22 @@ def draw_verdict(verdict: Verdict, logs: Sequence[LogSummary]) -> Markup:
     )
 
 
+def _tone(verdict: Verdict) -> str:
+    """Return the colour of the answer: what was healed in time alarms less than what was not."""
+    left = [finding for finding in verdict.findings if not healed_in_time(finding)]
+    if left:
+        return str(left[0].severity)
+    return "warning" if verdict.findings else _STATUS_CSS[verdict.status]
+
+
 def _mark() -> Markup:
     squares = [tag("rect", x=1 + 8 * x, y=1 + 8 * y, width=6, height=6, rx=1.5) for x, y in _BITS]
     flipped = tag("rect", x=8, y=8, width=8, height=8, rx=2, class_="flip")
     return tag("svg", squares, flipped, viewBox="0 0 24 24", class_="mark", aria_hidden="true")
 
 
-def _sign(css: str) -> Markup:
-    path = tag("path", d=_SIGNS[css])
+def _sign(status: Status) -> Markup:
+    path = tag("path", d=_SIGNS[status])
     return tag("svg", path, viewBox="0 0 24 24", class_="seal", aria_hidden="true")
 
 

@@ -129,7 +129,8 @@ def draw_environment(header: Mapping[str, Any]) -> Markup:
     groups += [
         (str(name), value) for name, value in environment.items() if name not in plain and value
     ]
-    return join([_section(index, name, value) for index, (name, value) in enumerate(groups)])
+    sections = [_section(index, name, value) for index, (name, value) in enumerate(groups)]
+    return tag("div", sections, class_="environment")
 
 
 def clock_text(seconds: Any) -> str:
