@@ -465,7 +465,7 @@ def test_a_loop_past_the_root_says_so(tmp_path: Path) -> None:
         for step in range(3):
             if step == 2:
                 flip(model[3].weight, 3, 0)
-            model[3](torch.randn(2, 64)).sum().backward()
+            nn.functional.linear(torch.randn(2, 64), model[3].weight).sum().backward()
             optimizer.step()
     (finding,) = guard.findings
     assert finding.evidence["tainted"]

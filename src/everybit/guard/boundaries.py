@@ -62,6 +62,7 @@ class Boundaries:
         self._used = False
         self._nested = threading.local()
         self._roots: dict[int, RootCall] = {}
+        self._called: set[int] = set()
         self._patches = Patches()
         self._hooks: list[Any] = []
         self._scaled: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -86,6 +87,7 @@ class Boundaries:
         for clip in _CLIPS:
             self._patches.wrap_inside(clip, self._rewrite)
         self._patches.wrap(torch.nn.Module, "compile", self._module_compile)
+        self._patches.wrap(torch.nn.utils.stateless, "_functional_call", self._functional_call)
         self._patches.wrap(torch.nn.Module, "_replicate_for_data_parallel", _replica)
 
     def remove(self) -> None:
@@ -102,6 +104,7 @@ class Boundaries:
         """Surround a root module's calls; a second time for the same one does nothing."""
         known = self._roots.get(id(root))
         if known is None or not known.surrounds(root):
+            self._called.discard(id(root))
             self._roots[id(root)] = RootCall(root, self._enter, self._leave)
 
     def detach(self, root: torch.nn.Module) -> None:
@@ -110,14 +113,40 @@ class Boundaries:
         if call is not None:
             call.remove()
 
+    def is_called(self, root: torch.nn.Module) -> bool:
+        """Whether a module whose calls are surrounded was called since."""
+        return id(root) in self._called
+
     def _module_compile(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> None:
         original(module, *args, **kwargs)
         call = self._roots.get(id(module))
         if call is not None:
             call.install()
 
+    def _functional_call(
+        self,
+        original: Any,
+        module: Any,
+        parameters: Any,
+        args: Any = None,
+        kwargs: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Surround the call of a root with other tensors in the place of its own.
+
+        What is given is made of its own, mostly: these are tested before they make way.
+        """
+        call = self._roots.get(id(module))
+        if call is None or not call.surrounds(module) or torch.compiler.is_compiling():
+            return original(module, parameters, args, kwargs, **options)
+        given = args if isinstance(args, tuple) else () if args is None else (args,)
+        return call.surround(
+            lambda: original(module, parameters, args, kwargs, **options), given, kwargs or {}
+        )
+
     def _enter(self, root: torch.nn.Module, args: Any, kwargs: Any) -> None:
         with self.lock:
+            self._called.add(id(root))
             if not self._threads.enter():
                 return
             grad = torch.is_grad_enabled()

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sys
 import weakref
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _PLACE = "_compiled_call_impl"
 
@@ -73,17 +75,26 @@ class RootCall:
             if self._inner is None:
                 return called._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
             return self._inner(*args, **kwargs)
-        if torch._C._functorch.maybe_current_level() is not None:
-            return self._pass_on(args, kwargs)  # In a transform the tensors are not the model's.
-        root: Any = called if isinstance(called, torch.nn.Module) else self._root()
-        self._enter(root, args, kwargs)
+        return self.surround(lambda: self._pass_on(args, kwargs), args, kwargs)
+
+    def surround(self, call: Callable[[], Any], args: Any, kwargs: Any) -> Any:
+        """Make a call of the module between `enter` and `leave`.
+
+        Within a transform of `torch.func` inputs and outputs are no tensors with bytes of their
+        own: they are not handed on.
+        """
+        root: Any = self._root()
+        transformed = torch._C._functorch.maybe_current_level() is not None
+        with _plain(transformed):
+            self._enter(root, () if transformed else args, {} if transformed else kwargs)
         returned: tuple[Any, ...] = ()
         try:
-            result = self._pass_on(args, kwargs)
-            returned = (result,)
+            result = call()
+            returned = (None if transformed else result,)
             return result
         finally:
-            self._leave(root, returned)
+            with _plain(transformed):
+                self._leave(root, returned)
 
     def _pass_on(self, args: Any, kwargs: Any) -> Any:
         if self._inner is not None:
@@ -95,6 +106,11 @@ class RootCall:
 
     def __reduce__(self) -> Any:
         return type(None), ()
+
+
+def _plain(transformed: bool) -> AbstractContextManager[Any]:
+    """Work on the tensors beneath a transform."""
+    return torch._C._DisableFuncTorch() if transformed else nullcontext()
 
 
 def _nothing(*_: Any) -> None:

@@ -1,10 +1,14 @@
-"""Saving is a use of the carried state: it is tested before it goes into a state_dict or file."""
+"""Copies of the carried state are a use of it: it is tested before it goes into one.
+
+A copy is a state_dict, a file, or an average of weights.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.optim.swa_utils import AveragedModel
 
 from everybit.guard.patches import Patches
 
@@ -17,7 +21,8 @@ if TYPE_CHECKING:
 class Saves:
     """Call back before a watched module, a part of one, or an optimizer gives its state_dict.
 
-    `torch.save` counts too: it may be given the module itself.
+    `torch.save` counts too: it may be given the module itself. So does
+    `AveragedModel.update_parameters`.
 
     Args:
         is_watched: Whether a module or an optimizer holds anything that is tested.
@@ -42,10 +47,16 @@ class Saves:
         self._patches.wrap(torch.nn.Module, "state_dict", self._state_dict)
         self._patches.wrap(torch.optim.Optimizer, "state_dict", self._state_dict)
         self._patches.wrap(torch, "save", self._save)
+        self._patches.wrap(AveragedModel, "update_parameters", self._average)
 
     def remove(self) -> None:
         """Stop listening."""
         self._patches.undo()
+
+    def _average(self, original: Any, average: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._is_watched(model):
+            self._before(self._is_whole(model))
+        return original(average, model, *args, **kwargs)
 
     def _save(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         if self._depth == 0:

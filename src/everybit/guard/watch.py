@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.guard.boundaries import Boundaries
 from everybit.guard.discover import Discovery, Owners, roots_of
+from everybit.guard.parts import Parts
 from everybit.guard.saves import Saves
 from everybit.guard.state import CarriedState
 from everybit.guard.tracked import unwrap
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.guard.boundaries import Emit
+    from everybit.guard.moment import Moment
 
     Watched = torch.nn.Module | torch.optim.Optimizer
 
@@ -44,7 +47,9 @@ class Watch:
     ) -> None:
         self._writers = Writers()
         self.state = CarriedState(self._writers, shadow=shadow)
-        self.boundaries = Boundaries(reach, self._wants, self._abandon, self._trains)
+        self._emit = reach
+        self.boundaries = Boundaries(self._reach, self._wants, self._abandon, self._trains)
+        self._parts = Parts(self.boundaries.attach, self.boundaries.is_called)
         self.complete = False
         self._fence = fence
         self._saves = Saves(self._is_watched, self._is_whole, before_save)
@@ -88,6 +93,11 @@ class Watch:
         self.complete = True
         return True
 
+    def _reach(self, boundary: Boundary, moment: Moment) -> None:
+        self._emit(boundary, moment)
+        if boundary is Boundary.STEP_END and moment.optimizer is not None:
+            self._fence(self._parts.look, moment.optimizer)
+
     def _take_up(self, item: Watched) -> None:
         self._fence(self._add, item)
 
@@ -124,6 +134,7 @@ class Watch:
                 self.boundaries.detach(old)
             if any(root is item for root, _ in self.state.members.roots):
                 self.boundaries.attach(item)
+                self._parts.expect(item)
         self.complete = False
 
     def _add_wrapper(self, wrapper: torch.nn.Module) -> None:

@@ -1,0 +1,95 @@
+"""Run scripts, alone or under a Guard, in forks of one process that has imported torch.
+
+    python -m tests.examples.stage < performances.json
+
+Each writes into its folder: `stdout`, `stderr`, `told.json` (exit code, truths, verdict) and
+`dump.pt` (losses, and everything that was trained).
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Perform what stdin asks for."""
+    asked = json.load(sys.stdin)
+    import torch
+    import torch._dynamo
+    import torch.distributed
+    import torch.nn.parallel
+
+    import everybit
+    import everybit.api.report
+    import everybit.api.run
+    import everybit.guard.guard
+    from everybit.host import capture_environment
+
+    torch.set_num_threads(1)
+    for name in asked["preload"]:
+        importlib.import_module(name)
+    # Look at the machine once, and leave torch's own objects out of the search for models.
+    known = capture_environment()
+    everybit.guard.guard.capture_environment = lambda **_: known  # type: ignore[attr-defined]
+    gc.collect()
+    gc.freeze()
+    for job in asked["jobs"]:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                _perform(job)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        os.waitpid(child, 0)
+
+
+def _perform(job: dict[str, Any]) -> None:
+    import torch
+    from tests.examples.witness import Plan, Witness
+
+    import everybit
+    from everybit.core.config import Config
+
+    folder = Path(job["folder"])
+    folder.mkdir(parents=True)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.environ.update(job["environment"])
+    witness = Witness([Plan(**plan) for plan in job["plans"]])
+    if job["witnessed"]:
+        witness.install()
+    told: dict[str, Any] = {"code": 0}
+    if job["config"] is None:
+        sys.argv = [job["script"], *job["args"]]
+        sys.path.insert(0, str(Path(job["script"]).parent))
+        try:
+            runpy.run_path(job["script"], run_name="__main__")
+        except SystemExit as end:
+            told["code"] = int(end.code or 0)
+    else:
+        config = Config().updated({"run": str(folder / "run"), **job["config"]})
+        outcome = everybit.run(job["script"], job["args"], config=config)
+        told |= {"code": outcome.exit_code, "verdict": outcome.verdict.to_json()}
+    told |= {"truths": [asdict(truth) for truth in witness.truths], "updates": witness.updates}
+    (folder / "told.json").write_text(json.dumps(told))
+    if job["witnessed"]:
+        torch.save({"losses": witness.losses, "tensors": witness.everything()}, folder / "dump.pt")
+
+
+if __name__ == "__main__":
+    main()
