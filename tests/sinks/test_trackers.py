@@ -235,7 +235,7 @@ def test_one_that_dies_while_the_run_goes_on(tmp_path, caplog):
     assert len(caplog.messages) == 1
 
 
-def test_one_that_hangs_never_holds_up_the_job(tmp_path, monkeypatch):
+def test_one_that_hangs_never_holds_up_the_job(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(tracker_module, "_START", "import time; time.sleep(30)")
     monkeypatch.setattr(tracker_module, "MAX_WAITING_BYTES", 100_000)
     monkeypatch.setattr(tracker_module, "CLOSE_S", 0.3)
@@ -246,6 +246,8 @@ def test_one_that_hangs_never_holds_up_the_job(tmp_path, monkeypatch):
     tracker.close(VERDICT)
     assert time.monotonic() - began < 10
     assert tracker.dropped > 1000
+    (line,) = caplog.messages
+    assert line.startswith("everybit: prometheus is still at work after 0.3 s and goes on by")
     tracker._process.kill()
     tracker._process.wait()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from everybit.core.config import Config
 from everybit.drill.gpt import GPTConfig
 from everybit.drill.scenes import Scene, Truth, demo_scenes
 from everybit.drill.training import Recipe, train
@@ -99,7 +100,9 @@ def train_guarded(
     def before_step(step: int, *_: object) -> None:
         truths.extend((s, s.plant(model, optimizer)) for s in scenes if s.step == step)
 
-    guarded = Guard(model, optimizer, run=folder, on_finding=on_finding, shadow=shadow)
+    # Its own settings, whatever the environment and the files around it say.
+    settings = Config().updated({"on_finding": on_finding, "shadow": shadow})
+    guarded = Guard(model, optimizer, run=folder, config=settings)
     with _one_thread(), guarded as guard:
         losses = train(RECIPE, text, model, optimizer, before_step=before_step, progress=progress)
     weights = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}

@@ -7,6 +7,7 @@ the pipe ends, and the tracker finishes by itself what it was told until then.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import select
 import subprocess
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
     from everybit.core.observation import StepRecord
     from everybit.core.verdict import Verdict
+
+LOGGER = logging.getLogger("everybit")
 
 #: What waits for room in the pipe; steps beyond it are dropped.
 MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
@@ -45,6 +48,7 @@ class Tracker:
 
     def __init__(self, tracker: str, place: str, *, folder: Path, rank: int) -> None:
         self.dropped = 0
+        self._name = tracker
         self._waiting = bytearray()
         self._log = folder.absolute() / "trackers" / _LOG_NAME.format(tracker=tracker, rank=rank)
         self._log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -102,6 +106,13 @@ class Tracker:
         try:
             code = self._process.wait(max(deadline - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
+            LOGGER.warning(
+                "everybit: %s is still at work after %g s and goes on by itself; what it says is"
+                " in %s",
+                self._name,
+                CLOSE_S,
+                self._log,
+            )
             return
         if code:
             raise RuntimeError(self._last_words())
