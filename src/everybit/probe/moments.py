@@ -84,7 +84,7 @@ def find_moment_faults(item: MomentState) -> Iterator[MomentFault]:
                     evidence={"value": kind},
                 )
                 continue
-        if name in _SQUARES:
+        if name in _SQUARES and plain.numel() and bool(plain.amin() < 0):
             fault = _fault(item, name, plain < 0, "is negative", {}, plain)
             if fault is not None:
                 yield fault
