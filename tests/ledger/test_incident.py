@@ -346,3 +346,43 @@ def test_a_state_that_is_none_is_told(tmp_path):
     with pytest.raises(PathError, match="the state of python is none"):
         load_incident(place).restore_rng()
     assert random.getstate() == before
+
+
+def _paths(value, path=()):
+    yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in list(entries):
+        yield from _paths(item, (*path, key)) if isinstance(item, dict | list) else [(*path, key)]
+
+
+def test_whatever_a_liar_writes_is_read_or_is_one_clear_error(tmp_path):
+    small = Scene(
+        step=1,
+        findings=(finding(1),),
+        tensors=(saved("w", torch.arange(3.0)),),
+        rng=states(),
+        losses=((0, 0.5),),
+    )
+    place = store(tmp_path).keep(small)
+    original = (place / INCIDENT_FILE).read_text()
+    clean = json.loads(original)
+    clean.pop("digest")
+    num_refused = 0
+    for path in list(_paths(clean))[1:]:
+        for value in (None, True, -1, 10**30, 1e308, "", "a/../b", [], [[]], {}, {"a": [1]}):
+            (place / INCIDENT_FILE).write_text(original)
+
+            def change(info, path=path, value=value):
+                for key in path[:-1]:
+                    info = info[key]
+                info[path[-1]] = value
+
+            _forge(place, change)
+            try:
+                incident = load_incident(place)
+                incident.rng.missing.keys()
+                for tensor in incident.tensors.values():
+                    tensor.array()
+            except PathError:
+                num_refused += 1
+    assert num_refused > 200
