@@ -312,8 +312,8 @@ def tell_peer(workers, ours):
 matrix products of every `nn.Linear`, forward and backward, on every {every}th step, and tells where
 they leave a band of rounding error. At its defaults it does not look at what is carried between
 steps, which is what the Guard tests: the two costs buy different things. It checks 16-bit formats
-only, so both run under bfloat16 autocast here (the same model, context 64, batch 2), each against bare steps of its
-own process. It is made for GPUs; on a CPU its checks are plain tensor operations.
+only, so both run under bfloat16 autocast here (the same model, context 64, batch 2), each against
+bare steps of its own process. It is made for GPUs; on a CPU its checks are plain tensor operations.
 
 {table(lines, "its own CPU time")}
 """
