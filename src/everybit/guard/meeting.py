@@ -8,6 +8,7 @@ that may block happens in a daemon thread.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -15,6 +16,7 @@ import threading
 import time
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -73,6 +75,7 @@ class Meeting:
         self._patience_s = patience_s
         self._name = f"everybit/{next(_NUMBERS)}"
         self._store: Any = None
+        self._file = ""
         self._job_store: Any = torch.distributed.distributed_c10d._get_default_store()
         _start(self._meet)
 
@@ -83,10 +86,10 @@ class Meeting:
 
     def _meet(self) -> None:
         try:
-            store = _c10d.PrefixStore(self._name, _own_store(self._job_store))
+            store = self._store = _c10d.PrefixStore(self._name, self._own_store(self._job_store))
+            self._job_store = None  # Where the job lets go of it, it is gone.
             answer = self._ask(store)
             if answer == _YES:
-                self._store = store
                 group = _c10d.ProcessGroupGloo(
                     _c10d.PrefixStore("group", store),
                     self.rank,
@@ -101,8 +104,21 @@ class Meeting:
                 self.failure = answer
         except Exception as error:
             self.failure = f"no group of all ranks: {_first_line(error)}"
-        finally:
-            self._job_store = None
+
+    def _own_store(self, store: Any) -> Any:
+        """Return a store that the job's own calls never wait for."""
+        inner = store
+        while isinstance(inner, _c10d.PrefixStore):
+            inner = inner.underlying_store
+        if isinstance(inner, _c10d.FileStore):
+            # The job's file is removed when its last user lets go of it: it must not wait for us.
+            mark = store.compare_set(f"{self._name}/file", "", uuid.uuid4().hex[:12]).decode()
+            self._file = f"{inner.path}.everybit-{mark}"
+            return _c10d.FileStore(self._file, self.world_size)
+        try:
+            return store.clone()
+        except (AttributeError, RuntimeError, NotImplementedError):
+            return store
 
     def _ask(self, store: Any) -> str:
         """Say that this rank is here; return `_YES`, or why there is no group, as all ranks do."""
@@ -144,7 +160,12 @@ class Meeting:
         group, self.group = self.group, None
         if group is not None and not pending:
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
-        self._store = None
+        store, self._store = self._store, None
+        if self._file and store is not None:
+            # Who comes last removes it; where a rank never came, the first.
+            with contextlib.suppress(OSError, RuntimeError):
+                if store.add("left", 1) >= min(store.add("present", 0), self.world_size):
+                    Path(self._file).unlink()
 
 
 class Search:
@@ -198,22 +219,6 @@ def tell_ranks(ranks: list[int]) -> str:
         return "a rank"
     shown = ", ".join(map(str, ranks[:8])) + (" ..." if len(ranks) > 8 else "")
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
-
-
-def _own_store(store: Any) -> Any:
-    """Return a store that the job's own calls never wait for."""
-    inner = store
-    while isinstance(inner, _c10d.PrefixStore):
-        inner = inner.underlying_store
-    if isinstance(inner, _c10d.FileStore):
-        # The job's file is removed when its last user lets go of it: it must not wait for us.
-        mark = store.compare_set("everybit/file", "", uuid.uuid4().hex[:12]).decode()
-        _, world_size = job_ranks()
-        return _c10d.FileStore(f"{inner.path}.everybit-{mark}", world_size)
-    try:
-        return store.clone()
-    except (AttributeError, RuntimeError, NotImplementedError):
-        return store
 
 
 def _first_line(error: Exception) -> str:
