@@ -47,7 +47,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     note = rule("RUN151").finding("rank 1 was killed", where=Location(rank=1, step=640))
     verdict = whole_verdict(findings=(flip(3), flip(400), flip(401), note))
     drawn = timelines(1000, loss, ranks=2, scalars=scalars, watched=(3, 400, 401))
-    logs = [log(1000, num_findings=4), log(640, rank=1, state=State.KILLED, torn=True)]
+    logs = [log(1000), log(640, rank=1, state=State.KILLED, torn=True)]
     path = tmp_path_factory.mktemp("rich") / "page.html"
     path.write_text(page(verdict, logs, drawn), encoding="utf-8")
     return path

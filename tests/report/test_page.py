@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
+import math
 import re
 
 import pytest
@@ -204,7 +206,7 @@ def test_ranks_tell_who_is_dead_late_or_paused():
         log(30, rank=0),
         log(12, rank=1, state=State.KILLED),
         log(29, rank=2, state=State.RUNNING, paused=True),
-        log(5, rank=3, attempt=0, newest=False, state=State.SIGNAL, num_findings=2),
+        log(5, rank=3, attempt=0, newest=False, state=State.SIGNAL),
         log(30, rank=3, attempt=1),
     ]
     text = PageReader(page(logs=logs)).text
@@ -213,6 +215,34 @@ def test_ranks_tell_who_is_dead_late_or_paused():
     assert "still going paused" in table
     assert table.count("behind") == 1  # one step apart is how ranks are; a resumed one is not late
     assert "everybit release runs/a" in text
+
+
+def test_the_findings_of_a_rank_are_counted_in_its_row():
+    stood = rule("RUN153").finding(
+        "rank 1 stood still", where=Location(rank=1, step=4), evidence={"seconds": 61.5}
+    )
+    hostile = rule("RUN153").finding(
+        "x", where=Location(rank=1, step=5), evidence={"seconds": math.nan, "attempt": ["x"]}
+    )
+    logs = [log(30, rank=0), log(30, rank=1)]
+    verdict = whole_verdict(findings=(stood, hostile, flip(3, rank=0)))
+    text = PageReader(page(verdict, logs)).text
+    assert "0 0 ended cleanly 30 0 - 29 1 15 s" in text
+    assert "1 0 ended cleanly stood still for 61.5 s 30 0 - 29 2 15 s" in text
+
+
+def test_a_finding_with_a_scene_says_how_to_look_at_it():
+    data = flip().to_json()
+    data["evidence"] = {**data["evidence"], "scene": "incidents/000003-MEM601"}
+    made = page(whole_verdict(findings=(type(flip()).from_json(data),)))
+    assert "everybit.load_incident('\"'\"'runs/a/incidents" in html.unescape(made)
+
+
+def test_gradients_tested_at_rest_do_not_count_as_state():
+    only = Coverage(checked=(Checked(what="tests of a gradient at rest", count=3),))
+    found = nodes(page(whole_verdict(findings=(), coverage=only)))
+    assert found["grad"] == "tested"
+    assert found["state"] != "tested"
 
 
 def test_ranks_without_a_log_are_counted():

@@ -49,7 +49,9 @@ _RULE_LINKS: Final = {
 }
 # Words of a coverage entry that say which link it tested.
 _COVERAGE_WORDS: Final = (
-    ("at rest", Link.STATE),
+    ("gradient at rest", Link.GRAD),
+    ("tensor at rest", Link.STATE),
+    ("tensors at rest", Link.STATE),
     ("optimizer state", Link.STATE),
     ("file", Link.FILE),
     ("manifest", Link.FILE),

@@ -12,7 +12,7 @@ from everybit.report.chain import healed_in_time
 from everybit.report.evidence import changes_in, describe_rest, facts_in
 from everybit.report.headline import tell_title
 from everybit.report.markup import Markup, join, tag
-from everybit.report.next_steps import suggest_step
+from everybit.report.next_steps import suggest_scene, suggest_step
 from everybit.report.place_html import draw_place, draw_place_line
 from everybit.report.safe_text import number, printable
 from everybit.report.words import listed, pair, prose, recorded, say, tell
@@ -44,7 +44,8 @@ def draw_findings(findings: Sequence[Finding], run: str, logs: Sequence[LogSumma
         return tag("p", tell("findings.none"), class_="quiet")
     told: set[str] = set()
     cards = [
-        _card(finding, told, suggest_step(finding, run, logs)) for finding in findings[:MAX_CARDS]
+        _card(finding, told, [suggest_step(finding, run, logs), suggest_scene(finding, run)])
+        for finding in findings[:MAX_CARDS]
     ]
     rest = findings[MAX_CARDS:]
     return join([_map(findings), *cards, _table(rest[:MAX_ROWS], told), _count(rest[MAX_ROWS:])])
@@ -81,7 +82,7 @@ def _map(findings: Sequence[Finding]) -> Markup | None:
     return tag("div", tag("h3", tell("findings.map")), pictures, class_="map panel")
 
 
-def _card(finding: Finding, told: set[str], step: NextStep) -> Markup:
+def _card(finding: Finding, told: set[str], steps: Sequence[NextStep | None]) -> Markup:
     severity = str(finding.severity)
     return tag(
         "article",
@@ -110,8 +111,11 @@ def _card(finding: Finding, told: set[str], step: NextStep) -> Markup:
             tag(
                 "div",
                 tag("h4", tell("findings.go")),
-                draw_command(step.command),
-                tag("p", pair(step.purpose), class_="quiet"),
+                [
+                    [draw_command(step.command), tag("p", pair(step.purpose), class_="quiet")]
+                    for step in steps
+                    if step is not None
+                ],
             ),
             class_="pairs",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everybit.report.run_summary import State
@@ -65,6 +66,16 @@ def suggest_step(finding: Finding, run: str, logs: Sequence[LogSummary]) -> Next
     if family in ("NUM", "CMP", "RNK", "DIF", "DAT"):
         return NextStep(command=f"everybit diff {folder} OTHER_RUN", purpose=say("next.diff"))
     return NextStep(command=f"everybit rule {shlex.quote(finding.rule)}", purpose=say("next.rule"))
+
+
+def suggest_scene(finding: Finding, run: str) -> NextStep | None:
+    """Return how to look at the scene that was kept of a finding; None where none was."""
+    scene = finding.evidence.get("scene")
+    if not isinstance(scene, str) or not scene:
+        return None
+    folder = str(Path(run) / scene)
+    code = f"import everybit; print(everybit.load_incident({folder!r}))"
+    return NextStep(command=f"python -c {shlex.quote(code)}", purpose=say("next.scene"))
 
 
 def command_line(logs: Sequence[LogSummary]) -> str:

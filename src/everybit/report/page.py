@@ -13,13 +13,13 @@ from everybit.report.findings_html import NUM_SHOWN, draw_findings
 from everybit.report.markup import Markup, join, tag
 from everybit.report.masthead import draw_bar, draw_verdict
 from everybit.report.next_steps import suggest_steps
+from everybit.report.ranks_html import draw_ranks
 from everybit.report.safe_text import printable
 from everybit.report.sections_html import (
     clock_text,
     draw_coverage,
     draw_environment,
     draw_next,
-    draw_ranks,
 )
 from everybit.report.timelines_data import as_script_text
 from everybit.report.timelines_html import draw_timelines
@@ -75,7 +75,7 @@ def render_page(
         ("chain", "lead.chain", draw_chain(verdict, logs, shown)),
         ("timelines", "lead.timelines", draw_timelines(timelines, verdict.findings, shown)),
         ("findings", None, draw_findings(verdict.findings, run, logs)),
-        ("ranks", "lead.ranks", draw_ranks(logs, world_size)),
+        ("ranks", "lead.ranks", draw_ranks(logs, verdict.findings, world_size)),
         ("coverage", "lead.coverage", draw_coverage(verdict.coverage)),
         ("next", None, draw_next(steps)),
         ("environment", "lead.environment", _environment(logs)),

@@ -53,7 +53,6 @@ class LogSummary:
         guard_seconds: Part of it that the guard used.
         skipped: Steps whose update did not happen.
         tainted: Steps in which damaged bits were used.
-        num_findings: Findings on record.
         links: Links of which digests are on record.
     """
 
@@ -75,7 +74,6 @@ class LogSummary:
     guard_seconds: float = 0.0
     skipped: int = 0
     tainted: int = 0
-    num_findings: int = 0
     links: set[Link] = field(default_factory=set)
 
 
@@ -131,7 +129,6 @@ def summarise_log(
         newest=newest,
         paused=paused,
         torn=log.torn,
-        num_findings=len(log.findings),
         links=log.links,
     )
     lines = timelines.of(log, older=not newest)

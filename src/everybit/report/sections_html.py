@@ -1,4 +1,4 @@
-"""The page's plain sections: coverage, ranks, next steps, environment."""
+"""The page's plain sections: coverage, next steps, environment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.report.findings_html import draw_command
 from everybit.report.markup import Markup, join, tag, text
-from everybit.report.run_summary import State
-from everybit.report.safe_text import number, printable
-from everybit.report.stats import format_seconds, format_share
+from everybit.report.safe_text import number
 from everybit.report.words import pair, recorded, tell
 
 if TYPE_CHECKING:
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
 
     from everybit.core.verdict import Coverage
     from everybit.report.next_steps import NextStep
-    from everybit.report.run_summary import LogSummary
 
-MAX_LOGS: Final = 256
 MAX_ENTRIES: Final = 2000
 #: Sections of the environment that are read most; the others are folded.
 _OPEN: Final = {"torch", "threads", "determinism"}
@@ -53,66 +49,6 @@ def draw_coverage(coverage: Coverage) -> Markup:
     )
 
 
-def draw_ranks(logs: Sequence[LogSummary], world_size: int | None = None) -> Markup:
-    """Return the table of ranks and attempts."""
-    if not logs:
-        return tag("p", tell("ranks.none"), class_="quiet")
-    columns = (
-        "rank",
-        "attempt",
-        "state",
-        "count",
-        "from_to",
-        "findings",
-        "started",
-        "time",
-        "guard",
-    )
-    furthest = max((log.last_step for log in logs if log.last_step is not None), default=None)
-    rows = [
-        tag(
-            "tr",
-            tag("th", log.rank, scope="row"),
-            tag("td", log.attempt),
-            tag("td", _state(log, furthest)),
-            tag("td", f"{log.num_steps:,}", class_="figure"),
-            tag("td", _span(log), class_="figure"),
-            tag(
-                "td", f"{log.num_findings:,}", class_="figure bad" if log.num_findings else "figure"
-            ),
-            tag("td", clock_text(log.started_s)),
-            tag("td", format_seconds(log.seconds) if log.seconds else "", class_="figure"),
-            tag(
-                "td",
-                format_share(log.guard_seconds / log.seconds) if log.seconds else "",
-                class_="figure",
-            ),
-        )
-        for log in logs[:MAX_LOGS]
-    ]
-    figures = {"count", "from_to", "findings", "time", "guard"}
-    head = tag(
-        "tr",
-        [
-            tag(
-                "th",
-                tell(f"column.{name}"),
-                scope="col",
-                class_="figure" if name in figures else None,
-            )
-            for name in columns
-        ],
-    )
-    table = tag("table", tag("thead", head), tag("tbody", rows), class_="ranks")
-    more = []
-    if len(logs) > MAX_LOGS:
-        more.append(tag("p", tell("ranks.more", n=len(logs) - MAX_LOGS), class_="quiet"))
-    missing = (world_size or 0) - len({log.rank for log in logs})
-    if missing > 0:
-        more.append(tag("p", tell("ranks.missing", n=missing), class_="badge error"))
-    return join([_region(table, "section-ranks"), *more])
-
-
 def draw_next(steps: Sequence[NextStep]) -> Markup:
     """Return the commands to go on with."""
     items = [tag("li", draw_command(step.command), tag("p", pair(step.purpose))) for step in steps]
@@ -141,7 +77,8 @@ def clock_text(seconds: Any) -> str:
         return ""
 
 
-def _region(content: Markup, labelled_by: str) -> Markup:
+def draw_region(content: Markup, labelled_by: str) -> Markup:
+    """Return a table that scrolls where it is too wide, under a name."""
     # What scrolls must be reachable with the keyboard.
     return tag(
         "div", content, class_="scroll", tabindex=0, role="group", aria_labelledby=labelled_by
@@ -157,7 +94,7 @@ def _section(index: int, name: str, value: Any) -> Markup:
     if len(rows) >= MAX_ENTRIES:
         rows.append(tag("tr", tag("td", tell("environment.more"), colspan=2)))
     key = f"environment-{index}"
-    table = _region(tag("table", tag("tbody", rows), class_="entries"), key)
+    table = draw_region(tag("table", tag("tbody", rows), class_="entries"), key)
     # A section of one value (why it is absent, say) needs no unfolding.
     single = len(entries) == 1
     told = join([*entries[0]], ": ") if single else tell("unit.values", n=len(entries))
@@ -193,28 +130,3 @@ def _value(name: str, item: Any) -> Markup:
     if isinstance(item, list | tuple):
         return text(", ".join(str(part) for part in item[:200]), 2000)
     return text(str(item), 2000)
-
-
-def _state(log: LogSummary, furthest: int | None) -> Markup:
-    css = {State.CLEAN: "good", State.RUNNING: "note", State.UNSEEN: "warning"}
-    badges = [
-        tag("span", tell(f"state.{log.state.name}"), class_=f"badge {css.get(log.state, 'error')}")
-    ]
-    if log.paused:
-        badges.append(tag("span", tell("state.paused"), class_="badge warning"))
-    if log.newest and log.last_step is not None and furthest is not None:
-        behind = furthest - log.last_step
-        # One step apart is how ranks are.
-        if behind > 1:
-            badges.append(tag("span", tell("state.late", n=behind), class_="badge warning"))
-    for wrong, key in ((log.torn, "torn"), (log.damaged, "damaged")):
-        if wrong:
-            badges.append(tag("span", tell(f"state.{key}"), class_="badge error"))
-    detail = tag("span", printable(log.detail, 300), class_="quiet") if log.detail else None
-    return join([*badges, detail], " ")
-
-
-def _span(log: LogSummary) -> str:
-    if log.first_step is None or log.last_step is None:
-        return ""
-    return f"{log.first_step:,} - {log.last_step:,}"
