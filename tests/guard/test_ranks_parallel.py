@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from tests.forked import run_forked
 from tests.guard.test_ranks import ranks
+from tests.guard.watched import flip
+
+import everybit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,3 +209,27 @@ def test_a_shard_is_placed_in_the_whole(results: list[dict[str, Any]], way: str)
         assert shard["offset"] == [150, 0]
         assert finding["evidence"]["shape"] == [150, 9]
         assert finding["evidence"]["global_elements"] == [1100 + 150 * 9]
+
+
+def test_data_parallel(tmp_path: Path) -> None:
+    """On a machine without GPUs it calls the model itself; with them its replicas are no roots."""
+
+    def train(watched: bool) -> tuple[bytes, Any]:
+        torch.manual_seed(0)
+        model = torch.nn.DataParallel(torch.nn.Linear(9, 300))
+        optimizer = torch.optim.AdamW(model.parameters())
+        guard = everybit.Guard(model, optimizer, run=tmp_path, on_finding="heal")
+        with guard if watched else contextlib.nullcontext():
+            for step in range(4):
+                if watched and step == 2:
+                    flip(model.module.weight, 1100, 14)
+                model(torch.randn(8, 9)).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return model.module.weight.detach().numpy().tobytes(), guard
+
+    (bare, _), (same, guard) = train(watched=False), train(watched=True)
+    assert bare == same
+    (finding,) = guard.findings
+    assert (finding.where.parameter, finding.where.elements) == ("weight", (1100,))
+    assert guard.coverage.skipped == ()
