@@ -62,8 +62,7 @@ def main():
         loss = nn.functional.huber_loss(value, goal)
         optimizer.zero_grad()
         loss.backward()
-        for p in q.parameters():
-            p.grad.data.clamp_(-1, 1)
+        nn.utils.clip_grad_value_(q.parameters(), 1)
         optimizer.step()
         updates += 1
         with torch.no_grad():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.examples.witness import GRADIENT, Plan
@@ -28,6 +28,8 @@ class Example:
         after: The moment at which weights, state and buffers are hit.
         preload: Packages it needs, imported before.
         timed: It prints how long things took.
+        config: Settings of the Guard.
+        quick: Whether it is tried by the tests too, not only by the campaign.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Example:
     after: str = "step"
     preload: tuple[str, ...] = ()
     timed: bool = False
+    config: dict[str, object] = field(default_factory=dict)
+    quick: bool = True
 
     @property
     def path(self) -> Path:
@@ -73,20 +77,21 @@ def example(script: str, name: str = "", **options: object) -> Example:
 GUARDED = ("guarded_loop.py",)
 EAGER = ("--backend", "aot_eager")
 FROZEN = ("weight", "buffer")
+EVERY_CALL = {"scrub_percent": 100}
 REPERTOIRE = (
-    example("evaluate", kinds=FROZEN, after="call"),
-    example("serve", kinds=FROZEN, after="call", steps=24),
-    example("generate", kinds=FROZEN, after="call"),
+    example("evaluate", config=EVERY_CALL, kinds=FROZEN, after="call"),
+    example("serve", config=EVERY_CALL, kinds=FROZEN, after="call", steps=24),
+    example("generate", config=EVERY_CALL, kinds=FROZEN, after="call"),
     example("train_cnn"),
     example("train_gpt"),
     example("gan", first=3, gap=2, slack=3, steps=6),
     example("fit_lbfgs", kinds=("weight", "state", "buffer")),
     example("amp_fp16", steps=10, first=4),
-    example("amp_fp16", "amp_fp16_fused", args=("--fused",), steps=10, first=4),
+    example("amp_fp16", "amp_fp16_fused", quick=False, args=("--fused",), steps=10, first=4),
     example("amp_bf16"),
     example("compile_model", args=EAGER),
-    example("compile_model", "compile_parts", args=(*EAGER, "--what", "parts")),
-    example("compile_model", "compile_in_place", args=(*EAGER, "--what", "in-place")),
+    example("compile_model", "compile_parts", quick=False, args=(*EAGER, "--what", "parts")),
+    example("compile_model", "compile_in_place", quick=False, args=(*EAGER, "--what", "in-place")),
     example("checkpoint_activations"),
     example("fine_tune"),
     example("ema_swa"),
@@ -97,9 +102,9 @@ REPERTOIRE = (
     example("data_parallel"),
     example("other_optimizers", "lion"),
     example("other_optimizers", "schedulefree", args=("--optimizer", "schedulefree")),
-    example("other_optimizers", "lamb", args=("--optimizer", "lamb")),
-    example("other_optimizers", "lookahead", args=("--optimizer", "lookahead")),
-    example("cast_model", steps=10, first=5),
+    example("other_optimizers", "lamb", quick=False, args=("--optimizer", "lamb")),
+    example("other_optimizers", "lookahead", quick=False, args=("--optimizer", "lookahead")),
+    example("cast_model", steps=14, first=9),
     example("moco"),
     example("word2vec", kinds=("weight", "state", "buffer"), slack=1, gap=2, steps=6),
     example(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Examples that are tried in forks of one process, since importing torch takes longest.
 ROUNDS: dict[str, list[Example]] = {}
-for _number, _example in enumerate(REPERTOIRE):
+for _number, _example in enumerate(e for e in REPERTOIRE if e.quick):
     _round = _example.preload[0] if _example.preload else f"torch-{_number % 3}"
     ROUNDS.setdefault(_round, []).append(_example)
 
@@ -28,7 +28,7 @@ def test_flips_are_healed_and_nothing_else_is_found(name: str, tmp_path: Path) -
     jobs = []
     for example in examples:
         place, args = tmp_path / example.name, example.arguments()
-        healing = {"on_finding": "heal"}
+        healing = {"on_finding": "heal", **example.config}
         jobs += [
             Job(folder=place / "bare", script=example.path, args=args),
             Job(

@@ -87,6 +87,9 @@ class Witness:
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
         self._hooked = False
         self._fresh: set[int] = set()
+        self._last: dict[int, int] = {}
+        self._depth = 0
+        self._called: dict[int, torch.nn.Module] = {}
 
     def install(self) -> None:
         """Begin."""
@@ -109,13 +112,18 @@ class Witness:
 
             @functools.wraps(call)
             def called(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-                is_root = any(module is root for root in self._roots())
-                if is_root:
+                if self._depth:
+                    return call(module, *args, **kwargs)
+                self._called[id(module)] = module
+                if any(module is root for root in self._roots()):
                     self._reach("call")
-                result = call(module, *args, **kwargs)
-                if is_root and not self._optimizers:
-                    self._stepped()  # With no optimizer a call is a step.
-                return result
+                self._depth += 1
+                try:
+                    return call(module, *args, **kwargs)
+                finally:
+                    self._depth -= 1
+                    if not self._optimizers:
+                        self._stepped(None)  # With no optimizer a call is a step.
 
             torch.nn.Module.__call__ = called  # type: ignore[method-assign]
         scaler_step = GradScaler.step
@@ -125,7 +133,7 @@ class Witness:
             before = self.updates
             result = scaler_step(scaler, optimizer, *args, **kwargs)
             if self.updates == before and scaler.is_enabled():
-                self._stepped()
+                self._stepped(optimizer)
             return result
 
         GradScaler.step = stepped  # type: ignore[method-assign]
@@ -153,10 +161,11 @@ class Witness:
         self._optimizers.setdefault(id(optimizer), optimizer)
         if not self._hooked:
             self._hooked = True
-            register_optimizer_step_post_hook(lambda *_: self._stepped())
+            register_optimizer_step_post_hook(lambda stepped, *_: self._stepped(stepped))
 
-    def _stepped(self) -> None:
+    def _stepped(self, optimizer: Any) -> None:
         self.updates += 1
+        self._last[id(optimizer)] = self.updates
         self._reach("step")
 
     def _reach(self, moment: str) -> None:
@@ -174,7 +183,9 @@ class Witness:
         return told
 
     def _roots(self) -> list[torch.nn.Module]:
-        """Return the outermost modules that hold parameters that are trained, or any."""
+        """Return the outermost modules that hold what is trained; else those that are called."""
+        if not self._optimizers:
+            return list(self._called.values())
         wanted = {
             id(p) for o in self._optimizers.values() for g in o.param_groups for p in g["params"]
         }
@@ -184,11 +195,14 @@ class Witness:
             for module in self._modules.values()
             if id(module) not in inner
             and "_parameters" in module.__dict__
-            and any(not self._optimizers or id(p) in wanted for p in module.parameters())
+            and any(id(p) in wanted for p in module.parameters())
         ]
 
     def _plant(self, plan: Plan) -> None:
-        targets = list_targets(*self._roots(), *self._optimizers.values())
+        late = self.updates - len(self._optimizers) - 2
+        # One that has not stepped for long is one that the program has let go of.
+        stepping = [o for o in self._optimizers.values() if self._last.get(id(o), 0) >= late]
+        targets = list_targets(*self._roots(), *stepping)
         wanted = TargetKind.WEIGHT if plan.kind == GRADIENT else TargetKind(plan.kind)
         chosen = []
         for target in targets:
