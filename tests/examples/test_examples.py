@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,11 @@ def test_every_script_is_in_the_repertoire() -> None:
         *(e.script for e in REPERTOIRE),
         *GUARDED,
     }
+
+
+def test_the_docs_name_every_script_and_no_other() -> None:
+    text = (EXAMPLES.parent / "docs" / "compatibility.md").read_text()
+    assert set(re.findall(r"`(\w+\.py)`", text)) == {path.name for path in EXAMPLES.glob("*.py")}
 
 
 def test_a_script_with_a_guard_of_its_own(tmp_path: Path) -> None:
