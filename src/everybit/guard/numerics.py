@@ -267,7 +267,9 @@ class NumericsCheck(Check):
                 step.numbers, movements=tuple(self._movements(step, optimizer, update))
             )
             bad = step.numbers.bad_weights
-            if bad and self._judge.broken_since is None:
+            # From what is bad in the loss or in gradients the moments follow.
+            sound = not step.numbers.bad_gradients and all(map(math.isfinite, values))
+            if bad and sound and self._judge.broken_since is None:
                 faults = moments.look_at(optimizer, named, update.groups, bad)
                 known = step.numbers.moments
                 step.numbers = replace(step.numbers, moments=(*known, *faults))

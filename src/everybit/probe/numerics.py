@@ -40,7 +40,7 @@ class Reading:
 
     def put(self, places: Sequence[int], numbers: torch.Tensor) -> None:
         """Take numbers (one dimension, float32 or float64) for some of the tensors."""
-        if numbers.device.type == "cpu":
+        if on_host(numbers):
             for place, value in zip(places, numbers.tolist(), strict=True):
                 self.values[place] = value
         else:
@@ -54,6 +54,11 @@ class Reading:
             self.values[place] = float(np.uint32(word % (1 << 32)).view(np.float32))
         self.words_wanted, self._places = [], []
         return self.values
+
+
+def on_host(tensor: torch.Tensor) -> bool:
+    """Whether reading the tensor's values is no sync."""
+    return tensor.device.type == "cpu"
 
 
 @torch.no_grad()
