@@ -28,8 +28,9 @@ MAX_PENDING: Final = 10_000
 MAX_TOLD: Final = 8
 #: Rounds of one step in which ranks may catch up with one another.
 _MAX_ROUNDS: Final = 8
-_FIRST_SLEEP_S: Final = 2e-5
-_LONGEST_SLEEP_S: Final = 5e-3
+#: A rank that is not late comes within this.
+_FIRST_WAIT_S: Final = 0.1
+_SLEEP_S: Final = 5e-3
 _LEAST_PATIENCE_S: Final = 0.02
 _LEFT: Final = "this rank left"
 
@@ -170,15 +171,15 @@ class Agreement:
     def _await(self, patience_s: float) -> bool:
         """Wait for the rounds that were begun; whether one is still under way."""
         began = time.monotonic()
-        pause_s = _FIRST_SLEEP_S
+        if self._drain() and not self._due:
+            self._pending[-1].wait(min(patience_s, _FIRST_WAIT_S))
         while self._drain() and not self._due:
             waited_s = time.monotonic() - began
             if waited_s >= max(patience_s, _LEAST_PATIENCE_S):
                 return True
             if self._search is None and waited_s > patience_s / 4 and self._meeting:
                 self._search = self._meeting.find_late(self._pending[0].number)
-            time.sleep(pause_s)
-            pause_s = min(1.1 * pause_s, _LONGEST_SLEEP_S)
+            time.sleep(_SLEEP_S)
         self._num_missed = 0
         if self._search is not None:
             self._search.cancel()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 import torch
@@ -66,6 +68,12 @@ class Round:
     def is_completed(self) -> bool:
         """Whether all ranks came to it, or it failed."""
         return self._work is not None and bool(self._work.is_completed())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for it without asking again and again, which would cost as much as the round."""
+        if self._work is not None:
+            with contextlib.suppress(RuntimeError):  # Not in time, or failed: `outcome` tells.
+                self._work.wait(timedelta(seconds=timeout_s))
 
     def outcome(self) -> Outcome:
         """Return what came out of a completed round.
