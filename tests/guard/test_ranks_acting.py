@@ -55,8 +55,15 @@ SCRIPT = """
             return write(fd, data)
         os.write = full
 
+    def break_guard():
+        from everybit.guard.checks import Checks
+        def broken(*_):
+            raise OSError("a fault of everybit's own")
+        Checks.look = broken
+
     for step in range(6):
         if rank == 1 and step == at:
+            if what == "fault": break_guard()
             if what == "flip": flip(model[0].weight, 7)
             if what == "kill": os.kill(os.getpid(), signal.SIGKILL)
             if what == "freeze": freeze(4)
@@ -141,6 +148,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
             *watched("late", "stop", "freeze-late", at=2, patience_s=1),
         ],
         watched("full", "stop", "full"),
+        watched("fault", "stop", "fault"),
     )
     return Ended(place, jobs)
 
@@ -220,3 +228,12 @@ def test_one_disk_is_full(ended: Ended) -> None:
     assert (finding.rule, finding.where.rank) == ("RUN151", 1)
     assert "could not write to the disk" in finding.message
     assert any(item.promised for item in verdict.coverage.skipped)
+
+
+def test_a_fault_of_ones_own_guard_keeps_nobody_waiting(ended: Ended) -> None:
+    assert ended.codes("fault") == [0, 0]
+    assert ended.digests("fault") == ended.digests("bare")
+    (skipped,) = ended.log("fault", 0).coverage.skipped
+    assert skipped.why == "a rank left the run before this one did"
+    assert "a fault of everybit's own" in ended.log("fault", 1).coverage.skipped[0].why
+    assert ended.log("fault", 0).num_steps == STEPS
