@@ -133,10 +133,10 @@ def test_gradients_that_are_not_finite_stop_the_loop_before_the_update(tmp_path)
     assert all(torch.equal(now[key], loop.weights[key]) for key in now)
 
 
-def scaled_run(folder, *, steps=40, bad_from=None, bad_loss=None):
+def scaled_run(folder, *, steps=40, bad_from=None, bad_loss=None, fused=False):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=10)
     with everybit.Guard(model, optimizer, run=folder, on_finding="record") as guard:
         for number in range(steps):
@@ -159,6 +159,20 @@ def test_skipped_steps_of_a_healthy_scaler_are_normal(tmp_path):
     verdict, num_skips = scaled_run(tmp_path / "run")
     assert num_skips >= 10
     assert verdict.ok, verdict.to_json()
+
+
+def test_a_fused_optimizer_that_unscales_by_itself(tmp_path):
+    plain, _ = scaled_run(tmp_path / "plain")
+    fused, num_skips = scaled_run(tmp_path / "fused", fused=True)
+    assert num_skips >= 10
+    assert fused.ok, fused.to_json()
+    norms, scales = {}, {}
+    for name in ("plain", "fused"):
+        steps = [s for s in everybit.open_run(tmp_path / name).log(0).steps() if not s.skipped]
+        norms[name] = [record.scalars["grad_norm"] for record in steps]
+        scales[name] = [record.scalars["scale"] for record in steps]
+    assert norms["fused"] == pytest.approx(norms["plain"], rel=0.05)
+    assert scales["fused"] == scales["plain"]
 
 
 def test_a_scaler_that_only_skips_and_its_origin(tmp_path):

@@ -102,6 +102,29 @@ def test_what_is_behind_hooks_is_left_alone(model):
     assert len(calls) == 2
 
 
+def test_a_function_of_the_program_and_a_compiled_graph(model):
+    class Root(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = (x - x - 1).sqrt()
+            ctx.save_for_backward(x, result)
+            return result
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    origin = origin_of(model, Root.apply(model[:2](X)).mean())
+    assert (origin.source, origin.operation) == (Source.OPERATION, "root")
+
+    @torch.compile(backend="aot_eager")
+    def compiled(x):
+        return (model(x) * 0 - 1).sqrt().mean()
+
+    origin = origin_of(model, compiled(X))
+    assert (origin.source, origin.operation) == (Source.OPERATION, "compiledFunction")
+
+
 def test_a_loss_without_a_graph(model):
     assert origin_of(model, torch.tensor(math.nan)).source is Source.UNKNOWN
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.core.boundary import Boundary
-from everybit.core.numbers import NOTHING, StepNumbers, total_norm
+from everybit.core.numbers import NOTHING, Origin, Source, StepNumbers, total_norm
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.numerics import NumericsJudge
 from everybit.guard.buffer_watch import BufferWatch
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
-    from everybit.core.numbers import Origin
     from everybit.guard.moment import Moment
     from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
@@ -51,7 +50,8 @@ class _Step:
         self.updating = False
         self.closure = False
         self.elsewhere = False
-        self.scale = math.nan
+        self.scale: torch.Tensor | None = None
+        self.scaled = False  # The gradients are to be divided by it still.
         self.tickets: list[Ticket] = []
 
 
@@ -174,7 +174,11 @@ class NumericsCheck(Check):
         step = self._step
         if step.numbers.loss_origin is None and self._judge.broken_since is None:
             buffers = self._buffers.finite_at_start(buffers_of(self._state))
-            origin = find_loss_origin(loss, parameters_of(self._state), buffers)
+            try:
+                origin = find_loss_origin(loss, parameters_of(self._state), buffers)
+            except (RuntimeError, TypeError, AttributeError, NotImplementedError) as error:
+                # Graphs of other libraries may hold anything; the finding stands without it.
+                origin = Origin(source=Source.UNKNOWN, detail=f"{type(error).__name__}: {error}")
             step.numbers = replace(step.numbers, loss_origin=origin)
         return replace(step.numbers, step=moment.step, losses=(value,))
 
@@ -190,7 +194,10 @@ class NumericsCheck(Check):
         replaced = update.meet(optimizer, list(fingerprints_of(self._state, optimizer)))
         named = list(zip(update.labels, update.tensors, strict=True))
         faults = self._moments[name].before_update(optimizer, named, update.groups)
-        step.scale = _scale_of(moment)
+        scale = getattr(moment.scaler, "_scale", None)
+        # Kept as it is now: the scaler will change it after the step, in place.
+        step.scale = scale.detach().clone() if isinstance(scale, torch.Tensor) else None
+        step.scaled = isinstance(getattr(optimizer, "grad_scale", None), torch.Tensor)
         self._read_gradients(optimizer, update)
         step.numbers = replace(
             step.numbers,
@@ -223,6 +230,7 @@ class NumericsCheck(Check):
                 step.numbers = self._with_gradients(step, update, stale=False)
         step.elsewhere = self._on_device(step)
         losses = [bits_of(loss) for loss in step.losses]
+        scale = [] if step.scale is None else [bits_of(step.scale)]
         step.tickets = [
             self._readout.ask(words)
             for words in (
@@ -230,6 +238,7 @@ class NumericsCheck(Check):
                 step.gradients.words_wanted,
                 update.measure(),
                 self._buffers.measure(buffers_of(self._state)),
+                scale,
             )
         ]
 
@@ -239,12 +248,16 @@ class NumericsCheck(Check):
         """Return all numbers of a step, its values having been read."""
         name = step.numbers.optimizer
         update, moments = self._updates[name], self._moments[name]
-        losses, gradients, norms, buffers = step.tickets
+        losses, gradients, norms, buffers, scale = step.tickets
         values = tuple(
             number_of(word, wide=loss.device.type == "cpu")
             for word, loss in zip(losses.words, step.losses, strict=True)
         )
         step.numbers = replace(step.numbers, skipped=bool(moment.skipped))
+        if step.scale is not None:
+            wide = step.scale.device.type == "cpu"
+            number = number_of(scale.words[0], wide=wide)
+            step.numbers = replace(step.numbers, scale=number)
         if step.gradients.words_wanted:
             step.gradients.fill(gradients.words)
             step.numbers = self._with_gradients(step, update, stale=False)
@@ -252,7 +265,6 @@ class NumericsCheck(Check):
         step.numbers = replace(
             step.numbers,
             losses=values,
-            scale=step.scale,
             weight_norms=tuple(weight_norms),
             update_norms=tuple(update_norms),
             weight_norm=total_norm(weight_norms),
@@ -291,14 +303,15 @@ class NumericsCheck(Check):
     def _read_gradients(self, optimizer: torch.optim.Optimizer, update: UpdateWatch) -> None:
         gradients = [tensor.grad for tensor in update.tensors]
         self._step.gradients = read_norms(gradients, NOTHING)
-        factor = _unscaling(optimizer)
-        if factor != 1.0:
-            values = self._step.gradients.values
-            self._step.gradients.values = [v if v == NOTHING else v * factor for v in values]
 
     def _with_gradients(self, step: _Step, update: UpdateWatch, *, stale: bool) -> StepNumbers:
         """Return the numbers with the gradients, which are on the host now."""
         norms = [NOTHING] * len(update.labels) if stale else step.gradients.values
+        if step.scaled and step.scale is not None:
+            factor = step.numbers.scale
+            if math.isnan(factor):
+                factor = float(step.scale)
+            norms = [norm if norm == NOTHING else norm / factor for norm in norms]
         origin: Origin | None = None
         if not all(math.isfinite(norm) for norm in norms) and self._judge.broken_since is None:
             gradients = [tensor.grad for tensor in update.tensors]
@@ -328,19 +341,3 @@ class NumericsCheck(Check):
 
 def _values(losses: Sequence[torch.Tensor]) -> tuple[float, ...]:
     return tuple(float(loss) for loss in losses)
-
-
-def _scale_of(moment: Moment) -> float:
-    """Return the scale of the GradScaler that drives this step; NaN with none or on a device."""
-    scale = getattr(moment.scaler, "_scale", None)
-    if isinstance(scale, torch.Tensor):
-        return float(scale) if scale.device.type == "cpu" else math.nan
-    return math.nan
-
-
-def _unscaling(optimizer: torch.optim.Optimizer) -> float:
-    """Return what gradients are to be multiplied by where the optimizer itself will unscale."""
-    scale = getattr(optimizer, "grad_scale", None)
-    if isinstance(scale, torch.Tensor) and scale.device.type == "cpu":
-        return 1.0 / float(scale) if float(scale) else 1.0
-    return 1.0

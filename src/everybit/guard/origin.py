@@ -25,6 +25,7 @@ MAX_NODES = 100_000
 _MASKED = ("softmax", "logsumexp", "attention", "where", "masked", "crossentropy", "nllloss")
 _STATISTICS = ("running_mean", "running_var")
 _SAVED = "_raw_saved_"
+_OWN = "tensors"
 
 
 def find_loss_origin(
@@ -183,8 +184,11 @@ def _named(
     if attribute != "result":
         below = [each for each, _ in node.next_functions if each is not None]
         makers = [each for each in below if not hasattr(each, "variable")]
+        if attribute == _OWN:
+            # What a function of the program's own has saved may be its input or its result.
+            makers = [each for each in makers if not _gave_finite(each)]
         leaf = not makers or (attribute in ("self", "input", "mat1") and _is_leaf(node, attribute))
-        if leaf and not tensor.requires_grad and tensor.grad_fn is None:
+        if leaf and attribute != _OWN and not tensor.requires_grad and tensor.grad_fn is None:
             near = _nearest(node, labels)
             return Origin(
                 source=Source.INPUT,
@@ -207,6 +211,14 @@ def _named(
         value=value,
         num_bad=num_bad,
         num_elements=tensor.numel(),
+        detail="inside it, or in its inputs" if attribute == _OWN and maker is node else "",
+    )
+
+
+def _gave_finite(node: Any) -> bool:
+    """Whether an operation has saved its result, and it is finite."""
+    return any(
+        name == "result" and not count_bad(tensor)[0] for name, tensor in _saved_values(node)
     )
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LONG = 8
 #: Spacings of its values by which a parameter had to move: below, rounding may have eaten it.
 _DUE = 2.0
+#: Elements that may all lie at a bound.
+_FEW = 16
 #: Share of its highest learning rate from which a group's rate falls to zero by a jump.
 _FALL = 0.1
 
@@ -158,8 +160,8 @@ class UpdateWatch:
         if closure:
             return found
         known, tidy = knows(optimizer), skips_without_gradient(optimizer)
-        tidy &= not getattr(optimizer, "_optimizer_step_post_hooks", None)
-        tidy &= not getattr(optimizer, "_optimizer_step_pre_hooks", None)
+        hooks = getattr(optimizer, "_optimizer_step_post_hooks", None)
+        tidy &= not (hooks or getattr(optimizer, "_optimizer_step_pre_hooks", None))
         moved = [
             old is not None and new is not None and old != new
             for old, new in zip(self._before, prints, strict=True)
@@ -173,6 +175,8 @@ class UpdateWatch:
                 self._streak.pop(label, None)
                 if gradient == NOTHING and tidy and not self._shares_memory(place):
                     found += self._once(label, Stillness.MOVED_ALONE, step)
+            elif hooks and self.tensors[place].numel() < _FEW:
+                continue  # A hook may hold a few values at the bounds that they are clamped to.
             elif gradient > 0 and math.isfinite(gradient) and rates[group] > 0:
                 found += self._still(
                     optimizer, place, step=step, known=known, lively=group in active

@@ -54,7 +54,7 @@ def steps_due(
         step = _adam_step(group, state)
     else:
         step = _sgd_step(group, state, g.double(), w.double())
-    if step is None:
+    if step is None or step.shape != w.shape:
         return math.nan
     spacing = torch.finfo(w.dtype).eps * w.double().abs()
     spacing = spacing.clamp(min=float(torch.finfo(w.dtype).smallest_normal))
@@ -66,12 +66,9 @@ def steps_due(
 
 
 def _adam_step(group: Mapping[str, Any], state: Mapping[str, Any]) -> torch.Tensor | None:
-    m, v, count = state.get("exp_avg"), state.get("exp_avg_sq"), state.get("step")
-    if not isinstance(m, torch.Tensor) or not isinstance(v, torch.Tensor) or count is None:
-        return None
-    if group.get("amsgrad"):
-        v = state.get("max_exp_avg_sq", v)
-    if m.is_complex():
+    second = "max_exp_avg_sq" if group.get("amsgrad") else "exp_avg_sq"
+    m, v, count = _plain(state, "exp_avg"), _plain(state, second), state.get("step")
+    if m is None or v is None or count is None:
         return None
     beta1, beta2 = (float(beta) for beta in group["betas"])
     number = float(count)
@@ -91,7 +88,12 @@ def _sgd_step(
     momentum = float(group.get("momentum", 0.0))
     if not momentum:
         return g
-    buffer = state.get("momentum_buffer")
-    if not isinstance(buffer, torch.Tensor) or buffer.shape != g.shape:
+    buffer = _plain(state, "momentum_buffer")
+    if buffer is None or buffer.shape != g.shape:
         return None
     return g + momentum * buffer.double() if group.get("nesterov") else buffer.double()
+
+
+def _plain(state: Mapping[str, Any], name: str) -> torch.Tensor | None:
+    value = state.get(name)
+    return plain_values(value) if isinstance(value, torch.Tensor) else None
