@@ -108,7 +108,10 @@
     if (target) target.scrollIntoView();
   }
   window.addEventListener("hashchange", reveal);
-  window.addEventListener("beforeprint", function () { each("details", function (part) { part.open = true; }); });
+  window.addEventListener("beforeprint", function () {
+    // On paper: what the findings say; the numbers of the charts and all packages are for the screen.
+    each("#findings details", function (part) { part.open = true; });
+  });
 
   root.classList.add("scripts");
   paint(recall("theme") === "light" || recall("theme") === "dark" ? recall("theme") : "auto");
