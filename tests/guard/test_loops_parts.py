@@ -183,3 +183,23 @@ def test_sparse_gradients_are_told_and_are_no_promise(tmp_path: Path) -> None:
     told = [s for s in guard.verdict.coverage.skipped if s.what == "gradient of weight at rest"]
     assert [s.promised for s in told] == [False]
     assert "sparse" in told[0].why
+
+
+def test_gradients_that_never_rest_are_told(tmp_path: Path) -> None:
+    seed()
+    model = nn.Linear(8, 2)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+    x = torch.randn(6, 8)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    with everybit.Guard(model, optimizer, run=tmp_path / "run") as guard:
+        for _ in range(2):
+            optimizer.step(closure)
+    assert guard.verdict.ok
+    (told,) = [s for s in guard.verdict.coverage.skipped if s.what == "gradients at rest"]
+    assert "closure" in told.why

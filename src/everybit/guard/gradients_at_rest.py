@@ -45,6 +45,7 @@ class GradientCheck(Check):
         self._heal = heal
         self._patient = patient
         self._open: list[tuple[Question, Ticket]] = []
+        self._updates = 0
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Return the damage found at this boundary."""
@@ -55,6 +56,7 @@ class GradientCheck(Check):
                 return self._test(moment)
             self._gradients.drop()
         elif boundary is Boundary.STEP_END:
+            self._updates += moment.optimizer is not None
             self._gradients.drop(moment.optimizer)
         return ()
 
@@ -70,13 +72,14 @@ class GradientCheck(Check):
     def coverage(self) -> Coverage:
         """Return how many gradients were tested, and which were not."""
         checked = Checked(what="tests of a gradient at rest", count=self._gradients.num_tested)
-        return Coverage(
-            checked=(checked,),
-            skipped=tuple(
-                Skipped(what=f"gradient of {label} at rest", why=why, promised=False)
-                for label, why in sorted(self._gradients.skipped.items())
-            ),
-        )
+        skipped = [
+            Skipped(what=f"gradient of {label} at rest", why=why, promised=False)
+            for label, why in sorted(self._gradients.skipped.items())
+        ]
+        if self._updates and not self._gradients.num_tested and not skipped:
+            why = "backward ran within the update (a closure), or the update within backward"
+            skipped.append(Skipped(what="gradients at rest", why=why, promised=False))
+        return Coverage(checked=(checked,), skipped=tuple(skipped))
 
     def _test(self, moment: Moment) -> list[Finding]:
         found, later = self._gradients.test(moment.optimizer, heal=self._heal, defer=self._patient)
