@@ -162,7 +162,7 @@ def test_skipped_steps_of_a_healthy_scaler_are_normal(tmp_path):
 
 
 def test_a_fused_optimizer_that_unscales_by_itself(tmp_path):
-    plain, _ = scaled_run(tmp_path / "plain")
+    scaled_run(tmp_path / "plain")
     fused, num_skips = scaled_run(tmp_path / "fused", fused=True)
     assert num_skips >= 10
     assert fused.ok, fused.to_json()

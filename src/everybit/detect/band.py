@@ -100,10 +100,10 @@ class Band:
         )
 
     def log_z(self, value: float) -> float:
-        """Return the robust z of the logarithm; infinite where not all values are above zero.
+        """Return the robust z of the logarithm, over the newer half of the window.
 
-        Over the newer half of the window. What has a heavy tail (losses of single samples) is no spike until it is far on this scale
-        too.
+        What has a heavy tail (losses of single samples) is no spike until it is far out on this
+        scale too. Infinite where not all values are above zero.
         """
         if len(self.values) < ENOUGH or value <= 0 or min(self.values) <= 0:
             return math.inf
