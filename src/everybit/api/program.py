@@ -43,10 +43,11 @@ class Program:
 
     def execute(self) -> None:
         """Run it in this process, up to the end of its threads."""
+        before = set(threading.enumerate())
         exec(self.code(), self.main.__dict__)
         for thread in threading.enumerate():
-            if not thread.daemon and thread is not threading.current_thread():
-                thread.join()
+            if not thread.daemon and thread not in before:
+                _wait_for(thread)
 
     @contextmanager
     def in_place(self, args: list[str]) -> Iterator[None]:
@@ -133,6 +134,30 @@ def _find_module(target: str) -> Program:
         main=main,
         code=code,
     )
+
+
+def _wait_for(thread: threading.Thread) -> None:
+    """Wait for the end of a thread, or for the work of one that waits for more, as in a pool.
+
+    Pools that were not shut down end with the interpreter only, before other threads are joined.
+    """
+    rested = 0
+    # Twice: between two pieces of work it looks for a moment as if it rested.
+    while thread.is_alive() and rested < 2:
+        thread.join(0.02)
+        rested = rested + 1 if _rests(thread) else 0
+
+
+def _rests(thread: threading.Thread) -> bool:
+    """Whether a thread is one of a `ThreadPoolExecutor` that has nothing to do."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    queue = getattr(pools, "_threads_queues", {}).get(thread)
+    frame = sys._current_frames().get(thread.ident or 0)
+    worker = getattr(pools, "_worker", None)
+    if queue is None or frame is None or worker is None:
+        return False
+    idle: bool = queue.empty() and frame.f_code is worker.__code__
+    return idle
 
 
 def _import_fails(error: Exception, target: str) -> UsageError:
