@@ -75,6 +75,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="names of examples")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
     began = time.time()
     results = []
     rounds: dict[tuple[str, ...], list[Example]] = {}
@@ -89,9 +92,6 @@ def main() -> None:
                 told = "; ".join(result["problems"]) or "right"
                 found = f"{result['flips_found_and_placed']}/{result['flips']}"
                 print(f"{result['example']}: {found} {told}", flush=True)
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
     summary = {
         "what": "examples under a Guard: clean runs, and runs with flips that are healed",
         "commit": commit,

@@ -89,6 +89,7 @@ class Witness:
         self._fresh: set[int] = set()
         self._last: dict[int, int] = {}
         self._depth = 0
+        self._skipped = False
         self._called: dict[int, torch.nn.Module] = {}
 
     def install(self) -> None:
@@ -133,10 +134,13 @@ class Witness:
             before = self.updates
             result = scaler_step(scaler, optimizer, *args, **kwargs)
             if self.updates == before and scaler.is_enabled():
-                self._stepped(optimizer)
+                self.updates += 1
+                self._skipped = True
             return result
 
         GradScaler.step = stepped  # type: ignore[method-assign]
+        # A flip within the Guard's view of a skipped step would be in the step, not behind it.
+        _after(GradScaler, "update", self._updated)
 
     def everything(self) -> list[torch.Tensor]:
         """Return all parameters, buffers and optimizer state, in the order they were built."""
@@ -162,6 +166,11 @@ class Witness:
         if not self._hooked:
             self._hooked = True
             register_optimizer_step_post_hook(lambda stepped, *_: self._stepped(stepped))
+
+    def _updated(self, _scaler: Any) -> None:
+        if self._skipped:
+            self._skipped = False
+            self._reach("step")
 
     def _stepped(self, optimizer: Any) -> None:
         self.updates += 1
