@@ -106,7 +106,7 @@ REPERTOIRE = (
     example("other_optimizers", "lookahead", quick=False, args=("--optimizer", "lookahead")),
     example("cast_model", steps=14, first=9),
     example("moco"),
-    example("word2vec", kinds=("weight", "state", "buffer"), slack=1, gap=2, steps=6),
+    example("word2vec", kinds=("weight", "state", "buffer"), slack=1, gap=2, steps=6, after="call"),
     example(
         "step_in_backward",
         kinds=("weight", "state", "buffer"),
@@ -115,7 +115,8 @@ REPERTOIRE = (
         slack=8,
         after="backward",
     ),
-    example("diffusion"),
+    # What they copy by hand behind an update is read past any call: hit right before the call.
+    example("diffusion", after="call"),
     example("muon", slack=1, gap=2, steps=6),
     example(
         "hf_trainer",
