@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 #: Of all elements, this part is looked at anew a step, whatever is known of them.
-ROUNDS = 256
+ROUNDS = 2048
 #: What a first beta of an earlier run may have been: schedules of momentum go down to it.
 _LOWEST_BETA = 0.8
 
