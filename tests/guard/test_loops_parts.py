@@ -186,20 +186,63 @@ def test_sparse_gradients_are_told_and_are_no_promise(tmp_path: Path) -> None:
 
 
 def test_gradients_that_never_rest_are_told(tmp_path: Path) -> None:
+    """The update runs within the backward pass: nothing lies between the two."""
     seed()
     model = nn.Linear(8, 2)
-    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
-    x = torch.randn(6, 8)
+    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
 
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        return loss
+    def step(parameter: torch.Tensor) -> None:
+        optimizers[parameter].step()
+        parameter.grad = None
 
-    with everybit.Guard(model, optimizer, run=tmp_path / "run") as guard:
-        for _ in range(2):
-            optimizer.step(closure)
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    with everybit.Guard(model, *optimizers.values(), run=tmp_path / "run") as guard:
+        for _ in range(3):
+            model(torch.randn(6, 8)).square().mean().backward()
     assert guard.verdict.ok
     (told,) = [s for s in guard.verdict.coverage.skipped if s.what == "gradients at rest"]
-    assert "closure" in told.why
+    assert "within backward" in told.why
+
+
+def test_gradients_are_tested_when_a_closure_returns(tmp_path: Path) -> None:
+    """As Lightning does with every optimizer, by keyword; and L-BFGS several times a step."""
+
+    def fit(kind: str, *, hit: bool) -> tuple[everybit.Guard, list[torch.Tensor]]:
+        seed()
+        model = nn.Linear(8, 2)
+        optimizer: torch.optim.Optimizer = (
+            torch.optim.LBFGS(model.parameters(), max_iter=3)
+            if kind == "lbfgs"
+            else torch.optim.AdamW(model.parameters())
+        )
+        x = torch.randn(6, 8)
+        calls = 0
+
+        def closure() -> torch.Tensor:
+            nonlocal calls
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            calls += 1
+            if hit and calls == 4:
+                flip(model.weight.grad)
+            return loss
+
+        with everybit.Guard(
+            model, optimizer, run=tmp_path / f"{kind}-{hit}", on_finding="heal"
+        ) as guard:
+            for _ in range(5):
+                if kind == "lbfgs":
+                    optimizer.step(closure)
+                else:
+                    optimizer.step(closure=closure)
+        return guard, everything(model)
+
+    for kind in ("lbfgs", "adamw"):
+        clean, right = fit(kind, hit=False)
+        assert clean.verdict.ok
+        guard, healed = fit(kind, hit=True)
+        assert [(f.rule, f.where.parameter) for f in guard.findings] == [("MEM603", "weight")]
+        assert guard.findings[0].evidence["healed"]
+        assert all(map(torch.equal, healed, right))

@@ -93,8 +93,14 @@ class AtRestCheck(Check):
             return self._scrub_some(moment)
         # A call inside an update (a closure) comes while the optimizer writes its parameters.
         roles = {Role.BUFFER} if moment.updating else _FIRST_USE_IN_FORWARD
+        # Of a model called by its parts, the first call of a step is a use of any of it.
+        first = moment.call == 0 and not self.state.members.is_root(moment.root)
         found = self.state.test(
-            None, roles=roles, heal=self._heal, root=moment.root, defer=self._patient
+            None,
+            roles=roles,
+            heal=self._heal,
+            root=None if first else moment.root,
+            defer=self._patient,
         )
         # A deferred answer means that the forward pass went on with the damaged bits.
         return [(damage, late or moment.used) for damage, late in found]

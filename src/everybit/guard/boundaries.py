@@ -6,6 +6,7 @@ The calls of root modules are surrounded, every optimizer has the global step ho
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,8 @@ class Boundaries:
         self._patches.wrap(GradScaler, "step", self._scaler_step)
         self._patches.wrap(GradScaler, "scale", self._scaler_scale)
         self._patches.wrap(GradScaler, "_unscale_grads_", self._rewrite)
+        # Scalers of others call this one; it moves no version counter.
+        self._patches.wrap(torch, "_amp_foreach_non_finite_check_and_unscale_", self._rewrite)
         for clip in _CLIPS:
             self._patches.wrap_inside(clip, self._rewrite)
         self._patches.wrap(torch.nn.Module, "compile", self._module_compile)
@@ -201,6 +204,8 @@ class Boundaries:
         self._scaled.clear()
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return original(tensors, *args, **kwargs)
         depth = getattr(self._nested, "depth", 0)
         losses: tuple[torch.Tensor, ...] = ()
         if depth == 0:
@@ -258,9 +263,27 @@ class Boundaries:
             self._scaler = None
         return result
 
-    def _step_start(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._begin(optimizer, skipped=_is_skipped(optimizer))
+    def _step_start(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return None
+        self._begin(optimizer, skipped=_is_skipped(optimizer))
+        return self._with_closure(optimizer, args, kwargs)
+
+    def _with_closure(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Return the arguments of `step` with its closure surrounded; None where there is none."""
+        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        if not callable(closure) or not self._wants(optimizer):
+            return None
+
+        @functools.wraps(closure)
+        def surrounded(*given: Any, **named: Any) -> Any:
+            result = closure(*given, **named)
+            self._emit_now(Boundary.CLOSURE_END, optimizer=optimizer)
+            return result
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": surrounded}
+        return (args[0], surrounded, *args[2:]), kwargs
 
     def _begin(self, optimizer: Any, *, skipped: bool | torch.Tensor) -> None:
         with self.lock:

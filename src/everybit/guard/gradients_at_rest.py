@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from everybit.guard.question import Question
     from everybit.guard.readout import Readout, Ticket
 
+#: Boundaries at which gradients are about to be used.
+_USES = (
+    Boundary.BACKWARD_START,
+    Boundary.REWRITE_START,
+    Boundary.STEP_START,
+    Boundary.CLOSURE_END,
+)
+
 
 class GradientCheck(Check):
     """Mark gradients when backward has ended, test them when they are next used.
@@ -51,7 +59,7 @@ class GradientCheck(Check):
         """Return the damage found at this boundary."""
         if boundary in (Boundary.BACKWARD_END, Boundary.REWRITE_END):
             self._gradients.mark()
-        elif boundary in (Boundary.BACKWARD_START, Boundary.REWRITE_START, Boundary.STEP_START):
+        elif boundary in _USES:
             if moment.alone:
                 return self._test(moment)
             self._gradients.drop()
@@ -77,7 +85,7 @@ class GradientCheck(Check):
             for label, why in sorted(self._gradients.skipped.items())
         ]
         if self._updates and not self._gradients.num_tested and not skipped:
-            why = "backward ran within the update (a closure), or the update within backward"
+            why = "the update ran within backward, or no gradient was there when it began"
             skipped.append(Skipped(what="gradients at rest", why=why, promised=False))
         return Coverage(checked=(checked,), skipped=tuple(skipped))
 

@@ -80,9 +80,13 @@ class Members:
         tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}
         return any(id(p) in tracked for group in optimizer.param_groups for p in group["params"])
 
+    def is_root(self, module: torch.nn.Module | None) -> bool:
+        """Whether a module is a root, and not a part of one."""
+        return any(reference() is module for reference, _ in self._roots)
+
     def held_by(self, root: torch.nn.Module | None) -> set[int] | None:
-        """Return the identities of the tensors a root holds; None where it is the only one."""
-        if root is None or len(self._roots) < 2:
+        """Return the identities of the tensors a module holds; None where it is the only root."""
+        if root is None or (len(self._roots) == 1 and self._roots[0][0]() is root):
             return None
         held = self._held.get(id(root))
         if held is None:
