@@ -295,3 +295,39 @@ def test_the_record_holds_the_same_digests_with_and_without_marks(tmp_path: Path
     (table,) = [t for t in record.tables if t.link is Link.GRAD]
     assert table.names == tuple(names(model))
     assert list(table.words()) == wanted
+
+
+def test_a_scaler_of_another_library(tmp_path: Path) -> None:
+    """It calls torch's kernel itself, which moves no version counter."""
+    model, optimizer = build()
+    with everybit.Guard(model, optimizer, run=tmp_path) as guard:
+        for step in range(5):
+            (loss_of(model) * 8).backward()
+            if step == 2:
+                flip(model[3].weight.grad, 7, 3)
+            torch._amp_foreach_non_finite_check_and_unscale_(
+                [p.grad for p in model.parameters()], torch.zeros(1), torch.tensor(0.125)
+            )
+            if step == 3:
+                flip(model[3].weight.grad, 8, 3)
+            optimizer.step()
+            optimizer.zero_grad()
+    places = [(f.rule, f.where.step, f.where.elements) for f in guard.findings]
+    assert places == [("MEM603", 2, (7,)), ("MEM603", 3, (8,))]
+
+
+def test_a_loop_without_an_optimizer_keeps_so_many_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everybit.guard.record.MAX_LOSSES", 8)
+    model = nn.Linear(4, 1)
+    with everybit.Guard(model, run=tmp_path) as guard:
+        for _ in range(20):
+            model(torch.randn(2, 4)).square().mean().backward()
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
+            model.zero_grad()
+        assert len(guard._checks.record._losses) == 8
+    assert not guard.findings
+    assert any(item.what == "digest of loss" for item in guard.coverage.skipped), guard.coverage

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.core.observation import sample_entry
+from everybit.probe.digest import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +27,10 @@ def by_sample(values: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
         values: What the model returned, by dotted path.
     """
     tensors = [value for _, value in values if isinstance(value, torch.Tensor)]
+    if any(tensor.device.type != "cpu" or not readable(tensor) for tensor in tensors):
+        return list(values)
     sizes = {tensor.shape[0] for tensor in tensors if tensor.dim()}
-    one_batch = len(sizes) == 1 and 1 < next(iter(sizes)) <= MAX_SAMPLES
-    if not one_batch or any(
-        tensor.device.type != "cpu" or tensor.layout is not torch.strided for tensor in tensors
-    ):
+    if len(sizes) != 1 or not 1 < next(iter(sizes)) <= MAX_SAMPLES:
         return list(values)
     named: list[tuple[str, Any]] = []
     for name, value in values:

@@ -12,7 +12,7 @@ from everybit.guard.device_marks import DeviceMarks
 from everybit.guard.groups import split_by_place
 from everybit.guard.light_marks import LightMarks
 from everybit.guard.locate import find_damage
-from everybit.guard.question import Question, answers_of
+from everybit.guard.question import Question, answers_of, doubt_strangers
 from everybit.guard.shards import local_of
 from everybit.guard.tracked import Tracked
 from everybit.guard.writers import Access
@@ -151,13 +151,16 @@ class Gradients:
     def judge(self, question: Question, flags: Sequence[bool], *, heal: bool) -> list[Damage]:
         """Return the damage behind the answer to a question."""
         self.num_tested += len(flags)
-        damages = []
+        marks, damages = question.marks, []
+        doubt_strangers(question, flags, self._writers)
         for index, flag in zip(question.indices, flags, strict=True):
-            if flag:
-                keep = self._state.keep
-                damages.append(find_damage(question.marks, index, heal=heal, keep=keep))
-                if not damages[-1].healed:
-                    question.marks.take_one(index)
+            if not flag or (heal and marks.agrees(index, marks.memories[index].bytes_())):
+                continue  # The latter shares memory with one that has just been healed.
+            doubt, keep = question.doubts.get(index, ""), self._state.keep
+            damage = find_damage(marks, index, heal=heal and not doubt, doubt=doubt, keep=keep)
+            damages.append(damage)
+            if not damage.healed:
+                marks.take_one(index)
         return damages
 
     def _is_as_marked(self, marks: GradientMarks, index: int) -> bool:

@@ -16,6 +16,7 @@ from everybit.guard.fence import Fence
 from everybit.guard.heartbeat import Heartbeat
 from everybit.guard.meeting import rank_here
 from everybit.guard.response import Response
+from everybit.guard.uncompiled import keep_uncompiled
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter, end_after
@@ -138,6 +139,7 @@ class Guard:
         self._journal = self._response.open(writer)
         self._fence.open(self._journal)
         self._heartbeat.start(self._world_size)
+        keep_uncompiled(Fence.__call__)
         try:
             self._watch.install()
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,6 +11,11 @@ from everybit.core.damage import Role
 from everybit.guard.device_marks import DeviceMarks
 from everybit.guard.locate import find_damage
 from everybit.guard.marks import Marks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everybit.guard.writers import Writers
 
 AnyMarks = Marks | DeviceMarks
 
@@ -19,6 +25,10 @@ _MIN_STATISTICS = 8
 _STATISTICS = (
     "several buffers of the module changed together, as a native kernel does that updates its "
     "statistics outside a call of the root module"
+)
+
+_STRANGER = (
+    "another tensor of the program lies in the same memory, and writes through it were not counted"
 )
 
 
@@ -48,6 +58,17 @@ def doubt_statistics(question: Question, flags: list[bool]) -> None:
     for indices in changed.values():
         if len(indices) > 1 and all(_throughout(marks, index) for index in indices):
             question.doubts.update(dict.fromkeys(indices, _STATISTICS))
+
+
+def doubt_strangers(question: Question, flags: Sequence[bool], writers: Writers) -> None:
+    """Doubt tensors in whose memory another one lies that nobody knew of."""
+    tracked = question.marks.tracked
+    changed = [i for i, flag in zip(question.indices, flags, strict=True) if flag]
+    if changed:
+        strange = writers.strangers([tracked[i].tensor for i in changed])
+        for index in changed:
+            if id(tracked[index].tensor) in strange:
+                question.doubts.setdefault(index, _STRANGER)
 
 
 def _throughout(marks: AnyMarks, index: int) -> bool:

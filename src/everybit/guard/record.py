@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: Root calls of one step whose inputs are recorded; more are counted and not recorded.
 MAX_CALLS = 256
 
+#: Losses of one step that are recorded: a loop that never steps has no end of them.
+MAX_LOSSES = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
@@ -151,6 +154,9 @@ class RecordCheck(Check):
 
     def _loss(self, moment: Moment) -> None:
         first = len(self._losses)
+        if first >= MAX_LOSSES:
+            self.unrecorded["loss"] = f"more than {MAX_LOSSES} backward passes in a step"
+            return
         self._add_values(
             Link.LOSS, [(str(first + i), loss.detach()) for i, loss in enumerate(moment.losses)]
         )

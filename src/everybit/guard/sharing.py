@@ -32,7 +32,7 @@ class Sharing:
         """Find the overlaps among all tensors."""
         spans = sorted(
             (
-                (*_span(item.local), order, index, marks)
+                (*span_of(item.local), order, index, marks)
                 for order, marks in enumerate(all_marks)
                 for index, item in enumerate(marks.tracked)
             ),
@@ -70,7 +70,7 @@ def _key(place: Place) -> tuple[int, int]:
     return (id(place[0]), place[1])
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
+def span_of(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the addresses `[start, end)` that the elements lie in."""
     if not tensor.numel():
         return (0, 0)

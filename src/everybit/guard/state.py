@@ -13,7 +13,13 @@ from everybit.guard.groups import BUFFERS, fits_marks, grouped, split_by_place
 from everybit.guard.locate import find_damage
 from everybit.guard.marks import Marks
 from everybit.guard.members import Members
-from everybit.guard.question import AnyMarks, Question, answers_of, doubt_statistics
+from everybit.guard.question import (
+    AnyMarks,
+    Question,
+    answers_of,
+    doubt_statistics,
+    doubt_strangers,
+)
 from everybit.guard.sharing import Sharing
 from everybit.guard.tracked import Tracked, nested_holders
 from everybit.guard.writers import Access, Writers
@@ -257,6 +263,7 @@ class CarriedState:
         answers = answers_of([question for question, _ in asked])
         for (question, _), flags in zip(asked, answers, strict=True):
             doubt_statistics(question, flags)
+            doubt_strangers(question, flags, self.writers)
         told: set[tuple[int, int]] = set()
         damages = [
             (damage, late)

@@ -11,13 +11,16 @@ import torch
 
 from everybit.guard.patches import Patches
 from everybit.guard.shards import local_of
+from everybit.guard.strangers import find_strangers, shares_counter
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 #: Aliases remembered for each tensor; with more, the tensor counts as written.
 _MAX_ALIASES = 64
+#: Searches for the owners of memory that watched tensors are pieces of.
+_MAX_SEARCHES = 4
 
 
 class Access(IntEnum):
@@ -69,18 +72,28 @@ class Writers:
         self._ids: set[int] = set()
         self._marked: dict[int, Access] = {}
         self._aliases: dict[int, list[tuple[torch.Tensor, int]]] = {}
+        self._asleep: dict[int, list[tuple[torch.Tensor, int]]] = {}
+        self._searched: set[int] = set()
+        self._searches_left = _MAX_SEARCHES
         self._patches = Patches()
 
     def watch(self, tensors: Iterable[torch.Tensor], *, of: str = "state") -> None:
-        """Set the tensors to watch; forgets marks and aliases of all others.
+        """Set the tensors to watch; forgets marks of all others.
+
+        Aliases that the program holds are known again when their tensor is watched again.
 
         Args:
             tensors: All tensors of one kind.
             of: The kind; tensors of other kinds stay watched.
         """
         found: dict[int, list[int]] = {}
+        pieces = []
         for tensor in tensors:
-            found.setdefault(_storage(local_of(tensor)), []).append(id(tensor))
+            storage = _storage(local_of(tensor))
+            found.setdefault(storage, []).append(id(tensor))
+            new = storage not in self._searched
+            if self._searches_left and storage and new and _is_piece(tensor):
+                pieces.append(tensor)
         self._sets[of] = found
         self._watched = {}
         for part in self._sets.values():
@@ -88,7 +101,43 @@ class Writers:
                 self._watched.setdefault(storage, []).extend(keys)
         self._ids = {key for keys in self._watched.values() for key in keys}
         self._marked = {key: seen for key, seen in self._marked.items() if key in self._ids}
+        self._put_to_sleep()
+        if pieces:
+            self._searches_left -= 1
+            self._searched |= {_storage(tensor) for tensor in pieces}
+            self.strangers(pieces)
+
+    def _put_to_sleep(self) -> None:
+        asleep = self._asleep | {
+            key: kept for key, kept in self._aliases.items() if key not in self._ids
+        }
         self._aliases = {key: kept for key, kept in self._aliases.items() if key in self._ids}
+        self._asleep = {}
+        storages = {key: at for at, keys in self._watched.items() for key in keys} if asleep else {}
+        for key, kept in asleep.items():
+            held = [entry for entry in kept if _is_held(entry)]
+            # Another tensor may have come under this identity, but not into memory that is held.
+            mine = [entry for entry in held if _storage(entry[0]) == storages.get(key)]
+            if mine:
+                self._aliases.setdefault(key, []).extend(mine)
+            elif held:
+                self._asleep[key] = held
+
+    def strangers(self, tensors: Sequence[torch.Tensor]) -> set[int]:
+        """Return the identities of tensors in whose memory others lie that were not known.
+
+        From now on writes through these are known.
+        """
+        found: set[int] = set()
+        for tensor, other in find_strangers(tensors):
+            known = self._aliases.get(id(tensor), [])
+            counted = any(shares_counter(alias, other) for alias, _ in known)
+            if id(other) in self._ids or counted:
+                continue
+            found.add(id(tensor))
+            if not other.is_inference():
+                self._aliases[id(tensor)] = [*known, (other, version(other))]
+        return found
 
     def mark(self, tensor: torch.Tensor) -> None:
         """Note that `tensor`, or something in its memory, was handed to a writer."""
@@ -137,6 +186,7 @@ class Writers:
         """Stop watching; everything is as before `install`."""
         self._patches.undo()
         self._aliases.clear()
+        self._asleep.clear()
         self._marked.clear()
 
     def _watch_data(self) -> None:
@@ -161,6 +211,7 @@ class Writers:
             self.mark(tensor)
             # They go on sharing the old memory, and would keep it alive.
             self._aliases.pop(id(tensor), None)
+            self._asleep.pop(id(tensor), None)
             original.__set__(tensor, value)
 
         self._patches.replace(torch.Tensor, "data", property(get, set_))
@@ -186,6 +237,15 @@ def _storage(tensor: torch.Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return 0  # No memory of its own.
+
+
+def _is_piece(tensor: torch.Tensor) -> bool:
+    """Whether a plain tensor fills less than the memory it lies in: a flat buffer's, say."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size() > 0
+    )
 
 
 def _is_held(entry: tuple[torch.Tensor, int]) -> bool:

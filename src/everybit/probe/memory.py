@@ -41,6 +41,8 @@ def why_unreadable(tensor: torch.Tensor) -> str:
         return f"a {kind.__name__} keeps its bytes elsewhere"
     if is_uninitialised(tensor):
         return "it is not initialised yet"
+    if tensor.is_nested:
+        return "a nested tensor is several in one"
     if tensor.layout is not torch.strided:
         return f"layout {str(tensor.layout).removeprefix('torch.')} has no single run of bytes"
     if tensor.device.type == "meta":
