@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 #: Skips in a row once the scale has been found.
 MANY: Final = 8
-#: Skips in a row from the start: from 65536 that is a scale of 2 ** -8.
+#: A first search for the scale that goes on below this one finds nothing any more.
+LEAST_SCALE: Final = 2.0**-8
+#: Skips in a row from the start, where the scale is not known: from 65536 to the least.
 MANY_AT_FIRST: Final = 24
 
 
@@ -40,7 +42,7 @@ class Skips:
             self.first, self.scale = numbers.step, numbers.scale
             self.origin = numbers.gradient_origin
         self.num += 1
-        if self.told or self.num < (MANY if self.warm else MANY_AT_FIRST):
+        if self.told or self.num < (MANY if self.warm else self._many_at_first()):
             return None
         self.told = True
         scale = numbers.scale
@@ -60,6 +62,12 @@ class Skips:
                 "origin": self.origin.to_json() if self.origin else None,
             },
         )
+
+    def _many_at_first(self) -> int:
+        """Return how many halvings lead from the first scale to the least."""
+        if not math.isfinite(self.scale) or self.scale <= 0:
+            return MANY_AT_FIRST
+        return max(MANY_AT_FIRST, math.ceil(math.log2(self.scale / LEAST_SCALE)))
 
     def clear(self) -> None:
         """Begin a new phase."""

@@ -173,7 +173,7 @@ class UpdateWatch:
             gradient, group = gradients[place], self.groups[place]
             if moved[place]:
                 self._streak.pop(label, None)
-                if gradient == NOTHING and tidy and not self._shares_memory(place):
+                if gradient == NOTHING and tidy and not self._shares_memory(place, optimizer):
                     found += self._once(label, Stillness.MOVED_ALONE, step)
             elif hooks and self.tensors[place].numel() < _FEW:
                 continue  # A hook may hold a few values at the bounds that they are clamped to.
@@ -338,9 +338,13 @@ class UpdateWatch:
             self._told.add((label, kind))
             yield Movement(parameter=label, kind=kind, since=since, detail=detail)
 
-    def _shares_memory(self, place: int) -> bool:
-        mine = _storage(self.tensors[place])
-        return sum(_storage(tensor) == mine for tensor in self.tensors) > 1
+    def _shares_memory(self, place: int, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether another parameter of the optimizer, also a late one, lies in the same memory."""
+        tensor = self.tensors[place]
+        mine = _storage(tensor)
+        groups = (group["params"] for group in optimizer.param_groups)
+        others = (other for params in (self.tensors, *groups) for other in params)
+        return any(other is not tensor and _storage(other) == mine for other in others)
 
 
 def _storage(tensor: torch.Tensor) -> int:
