@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -331,3 +332,32 @@ def test_a_loop_without_an_optimizer_keeps_so_many_losses(
         assert len(guard._checks.record._losses) == 8
     assert not guard.findings
     assert any(item.what == "digest of loss" for item in guard.coverage.skipped), guard.coverage
+
+
+def test_a_backward_pass_in_another_thread(tmp_path: Path) -> None:
+    """It writes gradients while this thread begins its own: those are not tested then."""
+    model, other = nn.Linear(64, 64), nn.Linear(8, 8)
+    optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.1)
+    model(torch.randn(2, 64)).sum().backward()
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            # As a kernel that is half done: bytes are written, the counter has not moved yet.
+            flip(model.weight.grad, 5, 20)
+            thread = threading.Thread(target=lambda: other(torch.ones(1, 8)).sum().backward())
+            thread.start()
+            thread.join()
+            flip(model.weight.grad, 5, 20)
+            return gradient
+
+    with everybit.Guard(model, other, optimizer, run=tmp_path, on_finding="heal") as guard:
+        for _ in range(3):
+            model(Slow.apply(torch.randn(2, 64, requires_grad=True))).sum().backward()
+        optimizer.step()
+    assert guard.findings == ()
+    assert any("another thread" in item.why for item in guard.coverage.skipped)

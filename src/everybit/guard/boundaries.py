@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +25,7 @@ from everybit.guard.root_call import RootCall
 from everybit.guard.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Emit = Callable[[Boundary, Moment], None]
 
@@ -62,6 +63,7 @@ class Boundaries:
         self._threads = Threads(abandon)
         self._used = False
         self._nested = threading.local()
+        self._writing: list[int] = []
         self._roots: dict[int, RootCall] = {}
         self._called: set[int] = set()
         self._patches = Patches()
@@ -207,6 +209,8 @@ class Boundaries:
         if torch.compiler.is_compiling():
             return original(tensors, *args, **kwargs)
         depth = getattr(self._nested, "depth", 0)
+        if torch._C._current_autograd_node() is not None:
+            depth += 1  # Within another one, in a thread of autograd's own.
         losses: tuple[torch.Tensor, ...] = ()
         if depth == 0:
             roots = (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
@@ -214,7 +218,8 @@ class Boundaries:
             self._emit_now(Boundary.BACKWARD_START, losses=losses)
         self._nested.depth = depth + 1
         try:
-            result = original(tensors, *args, **kwargs)
+            with self._writing_gradients():
+                result = original(tensors, *args, **kwargs)
         finally:
             self._nested.depth = depth
         if depth == 0:
@@ -229,14 +234,36 @@ class Boundaries:
         self._emit_now(Boundary.REWRITE_START)
         self._nested.rewrites = 1
         try:
-            return original(*args, **kwargs)
+            with self._writing_gradients():
+                return original(*args, **kwargs)
         finally:
             self._nested.rewrites = 0
             self._emit_now(Boundary.REWRITE_END)
 
+    @contextmanager
+    def _writing_gradients(self) -> Iterator[None]:
+        me = threading.get_ident()
+        with self.lock:
+            self._writing.append(me)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._writing.remove(me)
+
+    def _others_write_gradients(self) -> bool:
+        me = threading.get_ident()
+        return any(thread != me for thread in self._writing)
+
     def _emit_now(self, boundary: Boundary, **facts: Any) -> None:
         with self.lock:
-            self._emit(boundary, Moment(step=self.step, alone=self._threads.alone, **facts))
+            moment = Moment(
+                step=self.step,
+                alone=self._threads.alone,
+                gradients_alone=not self._others_write_gradients(),
+                **facts,
+            )
+            self._emit(boundary, moment)
 
     def _unscaled(self, tensor: torch.Tensor) -> torch.Tensor:
         scaled, original = self._scaled.pop(id(tensor), (None, None))
@@ -297,6 +324,7 @@ class Boundaries:
                     scaler=self._scaler,
                     used=self._used or self.num_calls == 0,
                     alone=self._threads.alone,
+                    gradients_alone=not self._others_write_gradients(),
                 )
                 self._emit(Boundary.STEP_START, moment)
             except BaseException:

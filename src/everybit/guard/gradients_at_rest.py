@@ -54,14 +54,16 @@ class GradientCheck(Check):
         self._patient = patient
         self._open: list[tuple[Question, Ticket]] = []
         self._updates = 0
+        self._in_company = False
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Return the damage found at this boundary."""
         if boundary in (Boundary.BACKWARD_END, Boundary.REWRITE_END):
             self._gradients.mark()
         elif boundary in _USES:
-            if moment.alone:
+            if moment.alone and moment.gradients_alone:
                 return self._test(moment)
+            self._in_company = True
             self._gradients.drop()
         elif boundary is Boundary.STEP_END:
             self._updates += moment.optimizer is not None
@@ -87,6 +89,9 @@ class GradientCheck(Check):
         if self._updates and not self._gradients.num_tested and not skipped:
             why = "the update ran within backward, or no gradient was there when it began"
             skipped.append(Skipped(what="gradients at rest", why=why, promised=False))
+        if self._in_company:
+            what, why = "gradients at rest, at some steps", "another thread was writing some"
+            skipped.append(Skipped(what=what, why=why, promised=False))
         return Coverage(checked=(checked,), skipped=tuple(skipped))
 
     def _test(self, moment: Moment) -> list[Finding]:

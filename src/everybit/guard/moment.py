@@ -33,6 +33,7 @@ class Moment:
             wanted (forward boundaries, step_end).
         outputs: What the call returned, as one value; empty where an error ended it (forward_end).
         alone: No other thread is inside a root call or an update.
+        gradients_alone: No other thread is inside a backward pass, or rewrites gradients.
         differentiable: The call records a graph (forward_start).
     """
 
@@ -50,4 +51,5 @@ class Moment:
     evaluating: bool = False
     outputs: tuple[Any, ...] = ()
     alone: bool = True
+    gradients_alone: bool = True
     differentiable: bool = True
