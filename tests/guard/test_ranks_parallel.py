@@ -180,7 +180,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def test_same_bits_and_every_flip(results: list[dict[str, Any]], way: str) -> None:
     for rank in range(2):
         found = results[rank][way]
-        assert found["same"], rank
+        assert found["same"], (rank, results[0][way], results[1][way])
         assert found["skipped"] == []
         assert found["checked"]["steps recorded"] == 5
         assert found["checked"]["tests of a gradient at rest"] > 0

@@ -32,14 +32,24 @@ def find_strangers(
     spans = [(*span_of(tensor), tensor) for tensor in tensors if type(tensor) in _PLAIN]
     if not spans:
         return
-    for other in gc.get_objects():
-        if type(other) not in _PLAIN or why_unreadable(other):
+    live = [other for other in gc.get_objects() if type(other) in _PLAIN]
+    # FSDP writes its flat parameters by collectives, which are known.
+    flat = {_storage(other) for other in live if getattr(other, "_is_flat_param", False)}
+    for other in live:
+        if why_unreadable(other) or _storage(other) in flat - {0}:
             continue
         first, last = span_of(other)
         for start, end, tensor in spans:
             overlap = first < end and start < last and other is not tensor
             if overlap and not shares_counter(tensor, other):
                 yield tensor, other
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
 
 
 def shares_counter(tensor: torch.Tensor, other: torch.Tensor) -> bool:
