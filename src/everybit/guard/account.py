@@ -62,6 +62,15 @@ def coverage_of(
     return Coverage(checked=checked, skipped=tuple(skipped))
 
 
+def stats_of(state: CarriedState) -> dict[str, int]:
+    """Return how much was under marks, and how often marks were renewed between steps."""
+    return {
+        "tensors": state.most_tensors,
+        "bytes": state.most_bytes,
+        "legitimate_writes": state.num_rebaselined,
+    }
+
+
 def _folded(reasons: dict[str, str]) -> list[Skipped]:
     """Return an entry a tensor, or one for all where many share a reason."""
     by_reason: dict[str, list[str]] = {}

@@ -10,7 +10,7 @@ from everybit.core.boundary import Boundary
 from everybit.core.config import Config
 from everybit.core.errors import StoppedError, UsageError
 from everybit.core.verdict import Coverage, Skipped, Verdict
-from everybit.guard.account import coverage_of
+from everybit.guard.account import coverage_of, stats_of
 from everybit.guard.checks import Checks
 from everybit.guard.fence import Fence
 from everybit.guard.heartbeat import Heartbeat
@@ -182,12 +182,7 @@ class Guard:
             )
             + self._checks.coverage()
             + self._response.close(),
-            stats={
-                "tensors": state.most_tensors,
-                "bytes": state.most_bytes,
-                "legitimate_writes": state.num_rebaselined,
-                "stopped": reason is EndReason.STOPPED,
-            },
+            stats={**stats_of(state), "stopped": reason is EndReason.STOPPED},
         )
         self._response.say(self.verdict)
 

@@ -17,10 +17,9 @@ from everybit.guard.question import (
     AnyMarks,
     Question,
     answers_of,
-    doubt_statistics,
-    doubt_strangers,
 )
 from everybit.guard.sharing import Sharing
+from everybit.guard.structure import look_at_structure
 from everybit.guard.tracked import Tracked, nested_holders
 from everybit.guard.writers import Access, Writers
 
@@ -103,7 +102,10 @@ class CarriedState:
         Buffers keep the marks of the last call, but for those that a known writer has touched.
         """
         written = self.members.written_by(optimizer)
-        if self._structure == self._look_at_structure() and self._all_in_place():
+        if (
+            self._structure == look_at_structure(self.members, self._nested)
+            and self._all_in_place()
+        ):
             for key in written & self._groups.keys():
                 self._take(self._groups[key])
             for marks in self._groups.get(BUFFERS, ()):
@@ -131,7 +133,7 @@ class CarriedState:
         self._nested = [
             part for item, _ in self.members.optimizers for part in nested_holders(item)
         ]
-        self._structure = self._look_at_structure()
+        self._structure = look_at_structure(self.members, self._nested)
         self.most_tensors = max(self.most_tensors, self.num_tensors)
         self.most_bytes = max(self.most_bytes, self.num_bytes)
         self._watch_writers()
@@ -144,23 +146,6 @@ class CarriedState:
             for item in marks.tracked
         )
         self._sharing.look(marks for group in self._groups.values() for marks in group)
-
-    def _look_at_structure(self) -> list[int]:
-        """Return numbers that change when tensors are added, removed or exchanged anywhere.
-
-        The identities are of containers that the marks keep alive, so that none comes again.
-        """
-        numbers: list[int] = []
-        for root, _ in self.members.roots:
-            for module in root.modules():
-                parameters, buffers = module._parameters, module._buffers
-                numbers += [id(parameters), len(parameters), id(buffers), len(buffers)]
-                numbers.append(len(module._modules))
-        for optimizer, _ in self.members.optimizers:
-            numbers += [len(group["params"]) for group in optimizer.param_groups]
-            for state in optimizer.state.values():
-                numbers += [id(state), len(state)]
-        return numbers + [len(part) for part in self._nested]
 
     def _all_in_place(self) -> bool:
         return all(marks.lies_still() for group in self._groups.values() for marks in group)
@@ -262,8 +247,7 @@ class CarriedState:
                     asked.append((question, part is overdue))
         answers = answers_of([question for question, _ in asked])
         for (question, _), flags in zip(asked, answers, strict=True):
-            doubt_statistics(question, flags)
-            doubt_strangers(question, flags, self.writers)
+            add_doubts(question, flags, self.writers)
         told: set[tuple[int, int]] = set()
         damages = [
             (damage, late)
