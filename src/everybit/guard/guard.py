@@ -41,8 +41,7 @@ class Guard:
             while the Guard is active.
         run: Run folder; `everybit-runs/<time>-<script>` where None.
         callbacks: Functions that are called with each `Finding`, in the thread that found it.
-        config: Settings to begin with; those of the environment and the configuration file where
-            None.
+        config: Settings to begin with; where None, those of environment and configuration file.
         **settings: Settings by name, as in docs/configuration.md: `every=10` checks and records
             every 10th step; `on_finding` is `record`, `warn` (the default), `pause`, `stop`
             (raises `StoppedError` out of the loop) or `heal`; `shadow=True` keeps copies, so that
@@ -53,7 +52,8 @@ class Guard:
         ConfigError: A setting is not possible.
         PathError: (on entering) the run folder cannot be written.
 
-    Example:
+    Example::
+
         with everybit.Guard(model, optimizer, run="runs/a"):
             train()
     """

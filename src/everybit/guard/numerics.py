@@ -127,12 +127,9 @@ class NumericsCheck(Check):
     def coverage(self) -> Coverage:
         """Return what was judged and what was not."""
         watches = self._updates.values()
-        checked = (
-            Checked(
-                what="optimizer states looked at element by element",
-                count=sum(each.num_tested for each in self._moments.values()),
-            ),
-        )
+        num_states = sum(each.num_tested for each in self._moments.values())
+        what = "optimizer states looked at element by element"
+        checked = (Checked(what=what, count=num_states),) if num_states else ()
         skipped = []
         rounded = sum(each.num_rounded for each in watches)
         if rounded:

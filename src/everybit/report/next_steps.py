@@ -73,9 +73,9 @@ def suggest_scene(finding: Finding, run: str) -> NextStep | None:
     scene = finding.evidence.get("scene")
     if not isinstance(scene, str) or not scene:
         return None
-    folder = str(Path(run) / scene)
-    code = f"import everybit; print(everybit.load_incident({folder!r}))"
-    return NextStep(command=f"python -c {shlex.quote(code)}", purpose=say("next.scene"))
+    folder = shlex.quote(str(Path(run) / scene))
+    code = "import everybit, sys; print(everybit.load_incident(sys.argv[1]))"
+    return NextStep(command=f"python -c '{code}' {folder}", purpose=say("next.scene"))
 
 
 def command_line(logs: Sequence[LogSummary]) -> str:
