@@ -43,7 +43,13 @@ class Question:
     void: set[int] = field(default_factory=set)  # Marked anew since: no longer asked.
 
 
-def doubt_statistics(question: Question, flags: list[bool]) -> None:
+def add_doubts(question: Question, flags: Sequence[bool], writers: Writers) -> None:
+    """Doubt what something else than a fault may have changed, though nothing counted it."""
+    doubt_statistics(question, flags)
+    doubt_strangers(question, flags, writers)
+
+
+def doubt_statistics(question: Question, flags: Sequence[bool]) -> None:
     """Doubt buffers of one module that changed together and throughout: no fault does that.
 
     Native kernels write a module's statistics without moving a version counter; within a call of

@@ -16,6 +16,7 @@ from everybit.guard.members import Members
 from everybit.guard.question import (
     AnyMarks,
     Question,
+    add_doubts,
     answers_of,
 )
 from everybit.guard.sharing import Sharing
