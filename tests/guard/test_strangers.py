@@ -154,3 +154,20 @@ def test_what_is_a_stranger() -> None:
     assert {id(stranger) for _, stranger in find_strangers([weight[4]])} == {id(alias), id(piece)}
     assert next(iter(find_strangers([weight[5]])))[1] is alias
     assert len(kept) == 5
+
+
+def test_guards_left_in_any_order_leave_nothing_behind(tmp_path: Path) -> None:
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    holders = (torch, torch.autograd, torch.Tensor, nn.Module, torch.optim.Optimizer)
+    before = [dict(vars(holder)) for holder in holders]
+    first = everybit.Guard(model, optimizer, run=tmp_path / "first")
+    second = everybit.Guard(model, optimizer, run=tmp_path / "second")
+    for act in (first.__enter__, second.__enter__, first.__exit__, second.__exit__):
+        act(*(() if act.__name__ == "__enter__" else (None, None, None)))
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert [dict(vars(holder)) for holder in holders] == before
+    assert "_compiled_call_impl" not in vars(model)
+    assert (first.step, second.step) == (2, 2)

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 
+#: What was undone beneath a later replacement, and what it had replaced: Guards may be left in any
+#: order, and the last one puts the original back.
+_buried: dict[int, tuple[Any, Any]] = {}
+
 
 class Patches:
     """Attributes that were replaced, and what they were.
@@ -73,11 +77,15 @@ class Patches:
 
         def undo() -> None:
             if vars(holder).get(name) is not value:
+                _buried[id(value)] = (value, before)
                 return
-            if before is _MISSING:
+            below = before
+            while id(below) in _buried:
+                below = _buried.pop(id(below))[1]
+            if below is _MISSING:
                 delattr(holder, name)
             else:
-                setattr(holder, name, before)
+                setattr(holder, name, below)
 
         setattr(holder, name, value)
         self._undo.append(undo)

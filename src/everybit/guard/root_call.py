@@ -59,10 +59,13 @@ class RootCall:
         """Leave the place to what stood there before; another's that came later stays."""
         root = self._root()
         if root is not None and root.__dict__.get(_PLACE) is self:
-            if self._inner is None:
+            inner = self._inner
+            while isinstance(inner, RootCall) and inner._leave is _nothing:
+                inner = inner._inner  # Of a Guard that was left before this one.
+            if inner is None:
                 del root.__dict__[_PLACE]
             else:
-                root.__dict__[_PLACE] = self._inner
+                root.__dict__[_PLACE] = inner
         self._enter = self._leave = _nothing
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
