@@ -248,3 +248,38 @@ def test_answers_of_all_kinds(tmp_path: Path) -> None:
     assert guard.step == 3
     unrecorded = [s.what for s in guard.coverage.skipped if "output" in s.what]
     assert len(unrecorded) == 4, unrecorded
+
+
+class Cached(nn.Module):
+    """Writes a buffer at every call, as a cache of keys and values does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+        self.register_buffer("cache", torch.zeros(64, 8))
+        self.register_buffer("table", torch.arange(1 << 20, dtype=torch.float32))
+        self.norm = nn.InstanceNorm1d(4, track_running_stats=True)
+        self.at = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache[self.at] = x * self.weight
+        self.at += 1
+        return self.cache.sum() + self.table[self.at] + self.norm(x.reshape(1, 4, 2)).sum()
+
+
+@pytest.mark.parametrize("norm_trains", [False, True])
+def test_buffers_that_calls_write_and_that_they_do_not(norm_trains: bool, tmp_path: Path) -> None:
+    model = Cached().eval()
+    model.norm.train(norm_trains)  # writes its statistics, and no counter moves
+    with (
+        everybit.Guard(model, run=tmp_path, on_finding="heal", scrub_percent=100) as guard,
+        torch.no_grad(),
+    ):
+        for call in range(8):
+            if call == 4:
+                flip(model.table, 777, 20)
+                flip(model.cache, 9, 30)
+            model(torch.ones(8))
+    places = {(f.where.parameter, f.where.step, f.where.elements) for f in guard.findings}
+    assert places == {("table", 4, (777,)), ("cache", 4, (9,))}
+    assert all(f.evidence["healed"] for f in guard.findings)

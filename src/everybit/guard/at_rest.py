@@ -62,8 +62,12 @@ class AtRestCheck(Check):
         if boundary is Boundary.FORWARD_START:
             return self._judged(self._test_forward(moment)) if moment.alone else ()
         if boundary is Boundary.FORWARD_END:
-            if moment.evaluating:
+            if moment.evaluating and moment.root is not None:
                 self._scrub.called()
+                if not any(part.training for part in moment.root.modules()):
+                    # No statistics are taken. What a call writes (a cache) is counted.
+                    self.state.settle_buffers()
+                    return ()
             self.state.mark_buffers()
         elif boundary is Boundary.STEP_START and moment.optimizer is not None and moment.alone:
             return self._judged(self._test_update(moment.optimizer, used=moment.used))

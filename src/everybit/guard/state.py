@@ -109,8 +109,7 @@ class CarriedState:
         ):
             for key in written & self._groups.keys():
                 self._take(self._groups[key])
-            for marks in self._groups.get(BUFFERS, ()):
-                self._candidates(marks, {Role.BUFFER})
+            self.settle_buffers()
         else:
             self._refresh(written)
 
@@ -166,6 +165,11 @@ class CarriedState:
             for index, item in enumerate(marks.tracked):
                 if item.in_place and marks.same_memory(index):
                     self._mark_one(marks, index)
+
+    def settle_buffers(self) -> None:
+        """Mark the buffers that a known writer has touched: nothing else writes them now."""
+        for marks in self._groups.get(BUFFERS, ()):
+            self._candidates(marks, {Role.BUFFER})
 
     def tracked(self) -> Iterator[Tracked]:
         """Yield every tensor that is under marks now."""
