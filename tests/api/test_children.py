@@ -115,8 +115,11 @@ def test_every_rank_is_watched_and_unchanged(ended: Any, name: str) -> None:
         assert log.end.reason == "clean"
     findings = verdict_of_run(run).findings
     if name == "torchrun":
-        # The first attempt ended itself on both ranks, and torchrun started them again.
-        assert [len(run.logs(rank)) for rank in range(2)] == [2, 2]
+        # The first attempt ended itself, on both ranks unless torchrun was faster to end the other
+        # one, and torchrun started them again.
+        attempts = [len(run.logs(rank)) for rank in range(2)]
+        assert max(attempts) == 2
+        assert min(attempts) >= 1
         assert {f.rule for f in findings} <= {"RUN151"}
         assert {f.severity for f in findings} <= {"note"}
     else:

@@ -42,7 +42,7 @@ def run(tmp_path: Path | None) -> tuple[everybit.Guard | None, list[bytes], int]
         optimizer.zero_grad()
     if guard is not None:
         guard.__exit__(None, None, None)
-    return guard, bits_of(model, optimizer), counters["frames"]["total"]
+    return guard, bits_of(model, optimizer), counters["frames"]["ok"]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -54,4 +54,4 @@ def test_backward_in_a_compiled_function(tmp_path: Path) -> None:
     assert guard.findings == ()
     assert not any("fault" in item.why for item in guard.coverage.skipped), guard.coverage
     assert guard.step == 3
-    assert num_guarded <= num_frames + 2
+    assert num_guarded == num_frames  # nothing of ours was compiled
