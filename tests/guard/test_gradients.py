@@ -361,3 +361,23 @@ def test_a_backward_pass_in_another_thread(tmp_path: Path) -> None:
         optimizer.step()
     assert guard.findings == ()
     assert any("another thread" in item.why for item in guard.coverage.skipped)
+
+
+@pytest.mark.parametrize("rewrite", [clip_by_hand, clip_through_data, exchange])
+def test_the_record_holds_what_the_update_uses(
+    rewrite: Callable[[nn.Module], None], tmp_path: Path
+) -> None:
+    """Also where something rewrote a gradient behind its mark."""
+    from everybit.core.link import Link
+    from everybit.ledger import open_run
+    from everybit.probe.digest import memory_words
+
+    model, optimizer = build()
+    with everybit.Guard(model, optimizer, run=tmp_path):
+        loss_of(model).backward()
+        rewrite(model)
+        wanted = memory_words([p.grad for p in model.parameters()])
+        optimizer.step()
+    (record,) = open_run(tmp_path).log().steps()
+    (table,) = [t for t in record.tables if t.link is Link.GRAD]
+    assert dict(table) == dict(zip(names(model), wanted, strict=True))

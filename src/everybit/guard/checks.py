@@ -45,7 +45,8 @@ class Checks:
         readout = Readout()
         heal = config.on_finding is OnFinding.HEAL
         patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
-        gradients = Gradients(state, state.writers, shadow=config.shadow)
+        gradients = Gradients(state, state.writers, shadow=config.shadow, measure=config.numerics)
+        state.measure = config.numerics
         self.record = RecordCheck(state, readout, gradients)
         self.skipped = False
         self._readout = readout
@@ -63,7 +64,9 @@ class Checks:
                 GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
             )
         if config.numerics:
-            self._all.append(NumericsCheck(state, readout, rank=rank, every=config.every))
+            self._all.append(
+                NumericsCheck(state, readout, gradients, rank=rank, every=config.every)
+            )
         self._all.append(self.record)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)

@@ -55,18 +55,22 @@ class Gradients:
         state: Knows the parameters.
         writers: Knows side doors through which tensors are legitimately written.
         shadow: Keep copies, so that any damage can be healed.
+        measure: Measure norms where gradients are marked, while they are in the cache.
 
     Attributes:
         skipped: Parameters whose gradient is not tested, and why.
         num_tested: Comparisons of a gradient with its mark.
     """
 
-    def __init__(self, state: CarriedState, writers: Writers, *, shadow: bool = False) -> None:
+    def __init__(
+        self, state: CarriedState, writers: Writers, *, shadow: bool = False, measure: bool = False
+    ) -> None:
         self.skipped: dict[str, str] = {}
         self.num_tested = 0
         self._state = state
         self._writers = writers
         self._shadow = shadow
+        self._measure = measure
         self._marks: list[GradientMarks] = []
         self._used: set[int] = set()
 
@@ -112,6 +116,21 @@ class Gradients:
                 zip(marks.tracked, marks.memory_words(), strict=True)
             )
             if item.owner in wanted and self._is_as_marked(marks, index)
+        }
+
+    def norms(self, optimizer: torch.optim.Optimizer) -> dict[int, float]:
+        """Return the L2 norms of an optimizer's gradients as marked, by parameter's id.
+
+        Only of large ones on the CPU, and of what nothing legitimate has touched since.
+        """
+        wanted = _parameters_of(optimizer) - self._used
+        return {
+            item.owner: norm
+            for marks in self._marks
+            if isinstance(marks, LightMarks)
+            for index, item in enumerate(marks.tracked)
+            if item.owner in wanted and (norm := marks.norm(index)) is not None
+            if self._is_as_marked(marks, index)
         }
 
     def test(
@@ -164,14 +183,16 @@ class Gradients:
         return damages
 
     def _is_as_marked(self, marks: GradientMarks, index: int) -> bool:
-        """Whether nothing legitimate has touched the gradient since its mark."""
+        """Whether nothing legitimate has touched the gradient; if so, it is marked as it is."""
         item = marks.tracked[index]
-        return (
-            item.in_place
-            and marks.same_memory(index)
-            and not marks.version_moved(index)
-            and (self._writers.quiet or self._writers.take(item.tensor) is Access.NONE)
-        )
+        if not item.in_place or not marks.same_memory(index):
+            return False
+        written = marks.version_moved(index)
+        if not self._writers.quiet:
+            written |= self._writers.take(item.tensor) is not Access.NONE
+        if written:
+            marks.take_one(index)
+        return not written
 
     def _marked(self, kind: type[GradientMarks], items: list[Tracked]) -> GradientMarks:
         for known in self._marks:
@@ -179,6 +200,7 @@ class Gradients:
                 known.take()
                 return known
         marks = kind(items, shadow=self._shadow)
+        marks.measure = self._measure
         marks.take()
         return marks
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from everybit.core.damage import Role
 from everybit.guard.groups import OTHERS
+from everybit.guard.marks import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,18 @@ def fingerprints_of(
     for _, marks, index, item in state.marked():
         if item.role is Role.PARAMETER and id(item.tensor) in mine:
             yield item.label, item.tensor, marks.fingerprint(index)
+
+
+def norms_of(state: CarriedState, optimizer: torch.optim.Optimizer) -> dict[int, float]:
+    """Return the L2 norms of an optimizer's parameters as marked, by id, where they are known."""
+    mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return {
+        id(item.tensor): norm
+        for _, marks, index, item in state.marked()
+        if isinstance(marks, Marks) and item.role is Role.PARAMETER and id(item.tensor) in mine
+        if item.in_place and marks.same_memory(index) and not marks.version_moved(index)
+        if (norm := marks.norm(index)) is not None
+    }
 
 
 def parameters_of(state: CarriedState) -> Iterator[tuple[str, torch.Tensor]]:

@@ -8,14 +8,17 @@ the place and the right bits. Shadow copies add the bytes of the large ones.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
+from everybit.core.damage import Role
 from everybit.core.grid import BLOCK_BYTES, ROW_BYTES, GridSums
 from everybit.core.grid_locate import locate
 from everybit.guard.placement import Placement
+from everybit.probe.numerics import read_norms
 from everybit.probe.sums import sum_layout
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from everybit.guard.tracked import Tracked
 
     Bytes = NDArray[np.uint8]
+
+_MEASURED = (Role.PARAMETER, Role.GRADIENT)
 
 
 class Marks(Placement):
@@ -44,6 +49,7 @@ class Marks(Placement):
         self._views: list[Bytes | None] = [None] * count
         self._verbatim: list[bytes | None] = [None] * count
         self._hashes = [0] * count
+        self._norms: list[float | None] = [None] * count
         self._seeds = [0] * count
         self._layout = sum_layout(
             [(m.dtype, tuple(m.tensor.shape), m.num_bytes) for m in self.memories]
@@ -90,6 +96,8 @@ class Marks(Placement):
             hasher = xxhash.xxh3_64(seed=self._seeds[index])
             self._layout.fill(self._vector, index, view, hasher, rows=rows)
             self._hashes[index] = hasher.intdigest()
+        if self.measure and self.tracked[index].role in _MEASURED:
+            self._norms[index] = read_norms([self.memories[index].tensor], math.nan).values[0]
         if self._shadow:
             shadow = self._shadows[index]
             if shadow is None:
@@ -109,6 +117,11 @@ class Marks(Placement):
         """Return what stands for a tensor's bytes as marked: equal where they are equal."""
         verbatim = self._verbatim[index]
         return self._hashes[index] if verbatim is None else verbatim
+
+    def norm(self, index: int) -> float | None:
+        """Return the L2 norm of a tensor as marked; None where it was not measured."""
+        norm = self._norms[index] if self.measure else None
+        return None if norm is None or math.isnan(norm) else norm
 
     def compare(self, indices: Sequence[int]) -> list[bool]:
         """Return whether each tensor's bytes differ from its mark."""

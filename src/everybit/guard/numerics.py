@@ -17,6 +17,7 @@ from everybit.guard.check import Check
 from everybit.guard.marked import (
     buffers_of,
     fingerprints_of,
+    norms_of,
     parameters_of,
     unowned_of,
 )
@@ -24,12 +25,13 @@ from everybit.guard.moment_watch import MomentWatch
 from everybit.guard.origin import find_gradient_origin, find_loss_origin
 from everybit.guard.readout import bits_of, number_of
 from everybit.guard.update_watch import UpdateWatch
-from everybit.probe.numerics import Reading, read_norms
+from everybit.probe.numerics import Reading, with_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
+    from everybit.guard.gradients import Gradients
     from everybit.guard.moment import Moment
     from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
@@ -64,11 +66,21 @@ class NumericsCheck(Check):
     Args:
         state: The carried state, whose fingerprints tell what moved.
         readout: Brings what is on accelerators to the host at the end of the step.
+        gradients: Marks of the gradients, which know norms where there are any.
         rank: Rank of this process.
         every: Updates from one that is seen to the next.
     """
 
-    def __init__(self, state: CarriedState, readout: Readout, *, rank: int, every: int = 1) -> None:
+    def __init__(
+        self,
+        state: CarriedState,
+        readout: Readout,
+        gradients: Gradients | None = None,
+        *,
+        rank: int,
+        every: int = 1,
+    ) -> None:
+        self._marked = gradients
         self._every = every
         self._state = state
         self._readout = readout
@@ -233,7 +245,7 @@ class NumericsCheck(Check):
             for words in (
                 losses,
                 step.gradients.words_wanted,
-                update.measure(),
+                update.measure(norms_of(self._state, optimizer)),
                 self._buffers.measure(buffers_of(self._state)),
                 scale,
             )
@@ -299,7 +311,9 @@ class NumericsCheck(Check):
 
     def _read_gradients(self, optimizer: torch.optim.Optimizer, update: UpdateWatch) -> None:
         gradients = [tensor.grad for tensor in update.tensors]
-        self._step.gradients = read_norms(gradients, NOTHING)
+        known = self._marked.norms(optimizer) if self._marked is not None else {}
+        norms = [known.get(id(tensor)) for tensor in update.tensors]
+        self._step.gradients = with_known(gradients, norms, NOTHING)
 
     def _with_gradients(self, step: _Step, update: UpdateWatch, *, stale: bool) -> StepNumbers:
         """Return the numbers with the gradients, which are on the host now."""

@@ -21,9 +21,14 @@ class Placement:
 
     Args:
         tracked: The tensors. Each must have readable bytes.
+
+    Attributes:
+        measure: Measure the norms of large tensors on the CPU as they are marked, while they are
+            in the cache.
     """
 
     def __init__(self, tracked: Sequence[Tracked]) -> None:
+        self.measure = False
         self.tracked = list(tracked)
         self._tensors = [item.tensor for item in self.tracked]
         locals_ = [item.local for item in self.tracked]

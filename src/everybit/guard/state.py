@@ -44,6 +44,7 @@ class CarriedState:
         num_tensors: Most tensors that were under marks at once.
         num_bytes: And their bytes.
         skipped: What is not tested, and why.
+        measure: Measure norms of parameters as they are marked.
         writers: Knows side doors through which tensors are legitimately written.
         keep: Is handed the bytes of damaged tensors; None where nobody wants them.
 
@@ -66,6 +67,7 @@ class CarriedState:
         self.keep: Keep | None = None
         self._before_loss: Callable[[], None] | None = None
         self.writers = writers
+        self.measure = False
         self._shadow = shadow
         self._groups: dict[str, list[AnyMarks]] = {}
         self._structure: list[int] = []
@@ -379,6 +381,7 @@ class CarriedState:
         if known is None or not fits_marks(known, items):
             on_host, elsewhere = split_by_place(items)
             known = [Marks(on_host, shadow=self._shadow)]
+            known[0].measure = self.measure
             if elsewhere:
                 known.append(DeviceMarks(elsewhere, shadow=self._shadow))
         self._take(known)

@@ -10,10 +10,17 @@ import torch
 
 from everybit.core.numbers import NOTHING, Movement, Replacement, Stillness
 from everybit.probe.movement import knows, skips_without_gradient, steps_due
-from everybit.probe.numerics import Reading, plain_values, read_norms, sample_scale, sample_view
+from everybit.probe.numerics import (
+    Reading,
+    plain_values,
+    read_norms,
+    sample_scale,
+    sample_view,
+    with_known,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Print = int | bytes | None
 
@@ -115,13 +122,16 @@ class UpdateWatch:
             found.append(float(rate) if isinstance(rate, (int, float)) else math.nan)
         return tuple(found)
 
-    def measure(self) -> list[torch.Tensor]:
+    def measure(self, known: Mapping[int, float]) -> list[torch.Tensor]:
         """Measure norms after an update and, from samples, of the update itself.
+
+        Args:
+            known: Norms that are known, by identity of the parameter.
 
         Returns:
             The words wanted from the readout.
         """
-        self._norms = read_norms(self.tensors, 0.0)
+        self._norms = with_known(self.tensors, [known.get(id(t)) for t in self.tensors], 0.0)
         self._moved_by = self._read_samples()
         return [*self._norms.words_wanted, *self._moved_by.words_wanted]
 

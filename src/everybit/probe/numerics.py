@@ -86,6 +86,18 @@ def read_norms(tensors: Sequence[torch.Tensor | None], absent: float) -> Reading
     return reading
 
 
+def with_known(
+    tensors: Sequence[torch.Tensor | None], known: Sequence[float | None], absent: float
+) -> Reading:
+    """Measure the norms that are not known; as `read_norms` else."""
+    rest = [t if norm is None else None for t, norm in zip(tensors, known, strict=True)]
+    reading = read_norms(rest, absent)
+    for place, norm in enumerate(known):
+        if norm is not None:
+            reading.values[place] = norm
+    return reading
+
+
 def plain_values(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the real floating point values a tensor holds here, None where it has none.
 
