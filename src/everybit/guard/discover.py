@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.guard.patches import Patches
+from everybit.guard.tracked import parameter_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ def roots_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Module]:
     Looks through the garbage collector's list once (about 0.1 s in a large process). Types are
     compared without `isinstance`, which would touch lazy attributes of other libraries.
     """
-    wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    wanted = parameter_ids(optimizer)
     modules = _live_modules()
     return _outermost(
         modules,

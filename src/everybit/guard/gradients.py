@@ -14,7 +14,7 @@ from everybit.guard.light_marks import LightMarks
 from everybit.guard.locate import find_damage
 from everybit.guard.question import Question, answers_of, doubt_strangers
 from everybit.guard.shards import local_of
-from everybit.guard.tracked import Tracked
+from everybit.guard.tracked import Tracked, parameter_ids
 from everybit.guard.writers import Access
 from everybit.probe.memory import is_shared, why_unreadable
 
@@ -90,7 +90,7 @@ class Gradients:
     def drop(self, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Let go of the gradients that an optimizer has used; of all where None."""
         if optimizer is not None:
-            self._used |= _parameters_of(optimizer)
+            self._used |= parameter_ids(optimizer)
             # Those of other optimizers wait for their own update.
             if any(
                 item.owner not in self._used and item.in_place
@@ -107,7 +107,7 @@ class Gradients:
 
         Only of those on the CPU, and those that nothing legitimate has touched since.
         """
-        wanted = _parameters_of(optimizer) - self._used
+        wanted = parameter_ids(optimizer) - self._used
         return {
             item.owner: word
             for marks in self._marks
@@ -123,7 +123,7 @@ class Gradients:
 
         Only of large ones on the CPU, and of what nothing legitimate has touched since.
         """
-        wanted = _parameters_of(optimizer) - self._used
+        wanted = parameter_ids(optimizer) - self._used
         return {
             item.owner: norm
             for marks in self._marks
@@ -146,7 +146,7 @@ class Gradients:
         Returns:
             The damage found, and the questions still open.
         """
-        wanted = None if optimizer is None else _parameters_of(optimizer)
+        wanted = None if optimizer is None else parameter_ids(optimizer)
         questions = []
         for marks in self._marks:
             indices = [
@@ -224,7 +224,3 @@ class Gradients:
                 item.module,
                 owner=id(item.tensor),
             )
-
-
-def _parameters_of(optimizer: torch.optim.Optimizer) -> set[int]:
-    return {id(p) for group in optimizer.param_groups for p in group["params"]}

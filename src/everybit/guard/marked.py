@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from everybit.core.damage import Role
 from everybit.guard.groups import OTHERS
 from everybit.guard.marks import Marks
+from everybit.guard.tracked import parameter_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,7 @@ def fingerprints_of(
     state: CarriedState, optimizer: torch.optim.Optimizer
 ) -> Iterator[tuple[str, torch.Tensor, int | bytes | None]]:
     """Yield `(label, parameter, fingerprint as marked)` of what an optimizer updates."""
-    mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    mine = parameter_ids(optimizer)
     for _, marks, index, item in state.marked():
         if item.role is Role.PARAMETER and id(item.tensor) in mine:
             yield item.label, item.tensor, marks.fingerprint(index)
@@ -28,7 +29,7 @@ def fingerprints_of(
 
 def norms_of(state: CarriedState, optimizer: torch.optim.Optimizer) -> dict[int, float]:
     """Return the L2 norms of an optimizer's parameters as marked, by id, where they are known."""
-    mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    mine = parameter_ids(optimizer)
     return {
         id(item.tensor): norm
         for _, marks, index, item in state.marked()

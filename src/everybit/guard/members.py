@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.observation import unique_name
-from everybit.guard.tracked import track_module, unwrap
+from everybit.guard.tracked import parameter_ids, track_module, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class Members:
     def written_by(self, optimizer: torch.optim.Optimizer) -> set[str]:
         """Return the groups that hold what an optimizer's step writes."""
         # A parameter that two optimizers share is in the group of the first.
-        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        mine = parameter_ids(optimizer)
         return {
             name
             for other, name in self.optimizers

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from everybit.guard.tracked import parameter_ids
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -42,7 +44,7 @@ class Parts:
             module = reference()
             if module is None or self._is_called(module):
                 continue
-            mine = mine or {id(p) for group in optimizer.param_groups for p in group["params"]}
+            mine = mine or parameter_ids(optimizer)
             if not any(id(p) in mine for p in module.parameters()):
                 self._waiting.append(reference)
                 continue

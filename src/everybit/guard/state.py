@@ -21,7 +21,7 @@ from everybit.guard.question import (
 )
 from everybit.guard.sharing import Sharing
 from everybit.guard.structure import look_at_structure
-from everybit.guard.tracked import Tracked, nested_holders
+from everybit.guard.tracked import Tracked, nested_holders, parameter_ids
 from everybit.guard.writers import Access, Writers
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class CarriedState:
 
     def parameters_of(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield `(label, parameter)` of what the optimizer updates, in the order of the marks."""
-        mine = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        mine = parameter_ids(optimizer)
         for group in self._groups.values():
             for marks in group:
                 for item in marks.tracked:

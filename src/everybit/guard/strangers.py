@@ -9,7 +9,7 @@ import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from everybit.guard.sharing import span_of
-from everybit.probe.memory import version, why_unreadable
+from everybit.probe.memory import storage_address, version, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,22 +34,15 @@ def find_strangers(
         return
     live = [other for other in gc.get_objects() if type(other) in _PLAIN]
     # FSDP writes its flat parameters by collectives, which are known.
-    flat = {_storage(other) for other in live if getattr(other, "_is_flat_param", False)}
+    flat = {storage_address(other) for other in live if getattr(other, "_is_flat_param", False)}
     for other in live:
-        if why_unreadable(other) or _storage(other) in flat - {0}:
+        if why_unreadable(other) or storage_address(other) in flat - {0}:
             continue
         first, last = span_of(other)
         for start, end, tensor in spans:
             overlap = first < end and start < last and other is not tensor
             if overlap and not shares_counter(tensor, other):
                 yield tensor, other
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return 0
 
 
 def shares_counter(tensor: torch.Tensor, other: torch.Tensor) -> bool:

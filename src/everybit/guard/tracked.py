@@ -82,6 +82,11 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
         module = inside
 
 
+def parameter_ids(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Return the identities of the parameters that an optimizer updates."""
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
 def track_module(root: torch.nn.Module, name: str | None) -> Iterator[Tracked]:
     """Yield the parameters and buffers of a root module, each tensor once.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.core.numbers import NOTHING, Movement, Replacement, Stillness
+from everybit.probe.memory import storage_address
 from everybit.probe.movement import knows, skips_without_gradient, steps_due
 from everybit.probe.numerics import (
     Reading,
@@ -351,17 +352,13 @@ class UpdateWatch:
     def _shares_memory(self, place: int, optimizer: torch.optim.Optimizer) -> bool:
         """Whether another parameter of the optimizer, also a late one, lies in the same memory."""
         tensor = self.tensors[place]
-        mine = _storage(tensor)
+        mine = storage_address(tensor, absent=id(tensor))
         groups = (group["params"] for group in optimizer.param_groups)
         others = (other for params in (self.tensors, *groups) for other in params)
-        return any(other is not tensor and _storage(other) == mine for other in others)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return id(tensor)
+        return any(
+            other is not tensor and storage_address(other, absent=id(other)) == mine
+            for other in others
+        )
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -12,7 +12,7 @@ import torch
 from everybit.guard.patches import Patches
 from everybit.guard.shards import local_of
 from everybit.guard.strangers import find_strangers, shares_counter
-from everybit.probe.memory import version
+from everybit.probe.memory import storage_address, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ class Writers:
         found: dict[int, list[int]] = {}
         pieces = []
         for tensor in tensors:
-            storage = _storage(local_of(tensor))
+            storage = storage_address(local_of(tensor))
             found.setdefault(storage, []).append(id(tensor))
             new = storage not in self._searched
             if self._searches_left and storage and new and _is_piece(tensor):
@@ -104,7 +104,7 @@ class Writers:
         self._put_to_sleep()
         if pieces:
             self._searches_left -= 1
-            self._searched |= {_storage(tensor) for tensor in pieces}
+            self._searched |= {storage_address(tensor) for tensor in pieces}
             self.strangers(pieces)
 
     def _put_to_sleep(self) -> None:
@@ -117,7 +117,7 @@ class Writers:
         for key, kept in asleep.items():
             held = [entry for entry in kept if _is_held(entry)]
             # Another tensor may have come under this identity, but not into memory that is held.
-            mine = [entry for entry in held if _storage(entry[0]) == storages.get(key)]
+            mine = [entry for entry in held if storage_address(entry[0]) == storages.get(key)]
             if mine:
                 self._aliases.setdefault(key, []).extend(mine)
             elif held:
@@ -144,7 +144,7 @@ class Writers:
         if id(tensor) in self._ids:
             self._marked[id(tensor)] = Access.WRITTEN
         if tensor.layout is torch.strided and type(tensor) in (torch.Tensor, torch.nn.Parameter):
-            for key in self._watched.get(_storage(tensor), ()):
+            for key in self._watched.get(storage_address(tensor), ()):
                 self._marked[key] = Access.WRITTEN
 
     def take(self, tensor: torch.Tensor) -> Access:
@@ -230,13 +230,6 @@ class Writers:
         elif isinstance(value, Mapping):
             for item in value.values():
                 self._mark_all(item)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return 0  # No memory of its own.
 
 
 def _is_piece(tensor: torch.Tensor) -> bool:

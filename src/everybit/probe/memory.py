@@ -68,6 +68,14 @@ def is_shared(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and bool(tensor.untyped_storage().is_shared())
 
 
+def storage_address(tensor: torch.Tensor, *, absent: int = 0) -> int:
+    """Return the address of a tensor's storage, `absent` where it has no memory of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return absent
+
+
 def row_major(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor, or a copy whose memory holds its values in row-major order."""
     if tensor.is_conj() or tensor.is_neg():
