@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 import everybit
 from everybit.core.verdict import Status
 from everybit.files.source import ByteSource
-from everybit.files.zip_archive import read_archive
+from everybit.files.zips.archive import read_archive
 
 
 def verdict_of(path: Path):

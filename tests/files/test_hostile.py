@@ -18,11 +18,13 @@ from tests.files import makers
 import everybit
 from everybit.core.errors import EverybitError, PathError
 from everybit.core.verdict import Status
-from everybit.files import localize, pickle_opcodes, read_tensor_bytes, read_tensors
-from everybit.files.manifest import MANIFEST_NAME, load_manifest
-from everybit.files.sealed import check_sealed
+from everybit.files import read_tensor_bytes, read_tensors
+from everybit.files.checks.unsealed import check_unsealed
+from everybit.files.pickles import opcodes as pickle_opcodes
+from everybit.files.seals import localize
+from everybit.files.seals.manifest import MANIFEST_NAME, load_manifest
+from everybit.files.seals.sealed import check_sealed
 from everybit.files.source import ByteSource
-from everybit.files.unsealed import check_unsealed
 
 SECONDS = 5
 

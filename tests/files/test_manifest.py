@@ -12,8 +12,8 @@ from everybit.core.errors import DamagedError, PathError
 from everybit.core.tree import tree_digest
 from everybit.core.verdict import Status
 from everybit.files.damage import MalformedError
-from everybit.files.manifest import MANIFEST_NAME, Manifest, decode_manifest, load_manifest
-from everybit.files.sealing import seal_file
+from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, decode_manifest, load_manifest
+from everybit.files.seals.sealing import seal_file
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everybit.files.damage import MalformedError
-from everybit.files.pickle_nodes import (
+from everybit.files.pickles.nodes import (
     Blob,
     Call,
     CallKind,
@@ -23,7 +23,7 @@ from everybit.files.pickle_nodes import (
     Text,
     TupleNode,
 )
-from everybit.files.pickle_opcodes import _ACTIONS, interpret
+from everybit.files.pickles.opcodes import _ACTIONS, interpret
 
 
 def plain(node):

@@ -17,7 +17,7 @@ from everybit.core.finding import Certainty, Severity
 from everybit.core.tree import LEAF_BYTES
 from everybit.core.verdict import Status
 from everybit.files import read_tensors
-from everybit.files.manifest import MANIFEST_NAME
+from everybit.files.seals.manifest import MANIFEST_NAME
 
 
 @pytest.fixture(params=["torch", "safetensors"])
@@ -148,7 +148,7 @@ def test_truncation_names_what_is_whole(sealed):
 
 
 def place_of_sealed(path, name):
-    from everybit.files.manifest import load_manifest
+    from everybit.files.seals.manifest import load_manifest
 
     manifest = load_manifest(path.parent)
     tensors = {tensor.name: tensor for tensor in manifest.files[path.name].tensors}
@@ -511,7 +511,7 @@ def test_pipes_devices_and_odd_requests(tmp_path):
 
 
 def test_strong_sees_what_was_made_to_deceive(sealed, monkeypatch):
-    from everybit.files import sealed as module
+    from everybit.files.seals import sealed as module
 
     real = module.read_leaves
 
@@ -538,7 +538,7 @@ def real_leaves(path):
 
 
 def test_a_file_that_changes_while_it_is_read_is_no_verdict(sealed, monkeypatch):
-    from everybit.files import sealed as module
+    from everybit.files.seals import sealed as module
 
     real = module.read_leaves
 
@@ -555,7 +555,7 @@ def test_a_file_that_changes_while_it_is_read_is_no_verdict(sealed, monkeypatch)
 
 
 def test_a_file_that_changes_while_it_is_sealed_is_refused(checkpoint, monkeypatch):
-    from everybit.files import sealing
+    from everybit.files.seals import sealing
 
     real = sealing.read_for_seal
 
@@ -665,7 +665,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path, monkeypat
         makers.save({"w": torch.randn(3000)}, tmp_path / name)
     everybit.seal(tmp_path)
     makers.flip(tmp_path / "b.pt", 6000)
-    from everybit.files import placed
+    from everybit.files.checks import placed
 
     real = placed.ByteSource
 

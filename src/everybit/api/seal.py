@@ -14,9 +14,9 @@ from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.damage import MalformedError
 from everybit.files.folder import list_files
-from everybit.files.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
 from everybit.files.passes import no_progress
-from everybit.files.sealing import seal_file
+from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
+from everybit.files.seals.sealing import seal_file
 
 if TYPE_CHECKING:
     import os

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from everybit.core.errors import PathError
 from everybit.core.verdict import Checked, Coverage, Verdict
+from everybit.files.checks.placed import Thoroughness
+from everybit.files.checks.verifying import verify_file, verify_folder
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
-from everybit.files.placed import Thoroughness
-from everybit.files.verifying import verify_file, verify_folder
 
 if TYPE_CHECKING:
     import os

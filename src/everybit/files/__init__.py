@@ -4,7 +4,7 @@ sniff -> structure -> tensors       one file: what it is, what it holds, what ca
 seal  -> manifest  -> verify        digests of files and tensors, and where bytes differ
 """
 
-from everybit.files.plain_values import read_plain_values
+from everybit.files.pickles.plain_values import read_plain_values
 from everybit.files.reading import read_tensor_bytes, read_tensors
 from everybit.files.tensor import FileFormat, FileTensor, FileTensors
 

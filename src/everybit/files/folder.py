@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
-from everybit.files.manifest import MANIFEST_NAME
+from everybit.files.seals.manifest import MANIFEST_NAME
 from everybit.files.sniff import looks_like_model_name, sniff
 from everybit.files.source import ByteSource
 from everybit.files.tensor import FileFormat

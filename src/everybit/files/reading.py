@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Skipped
-from everybit.files import safetensors, torch_zip
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
+from everybit.files.formats import safetensors, torch_zip
 from everybit.files.sniff import sniff
 from everybit.files.source import ByteSource
 from everybit.files.structure import TENSORS, Structure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from everybit.files.safetensors import MAX_HEADER_BYTES
+from everybit.files.formats.safetensors import MAX_HEADER_BYTES
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:

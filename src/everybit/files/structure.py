@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from everybit.core.verdict import Skipped
     from everybit.files.damage import Damage
     from everybit.files.tensor import FileFormat, FileTensor
-    from everybit.files.zip_archive import Member
+    from everybit.files.zips.archive import Member
 
 
 #: What is skipped where reading the tensors was given up as a whole.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import xxhash
 
-from everybit.files.pickle_nodes import (
+from everybit.files.pickles.nodes import (
     Call,
     DictNode,
     Global,
@@ -18,8 +18,7 @@ from everybit.files.pickle_nodes import (
     Text,
     TupleNode,
 )
-from everybit.files.tensor import STORED_ITEMSIZE
-from everybit.files.torch_values import (
+from everybit.files.pickles.torch_values import (
     NOT_NUMBERS,
     OddError,
     TensorSpec,
@@ -28,6 +27,7 @@ from everybit.files.torch_values import (
     describe_storage,
     describe_tensor,
 )
+from everybit.files.tensor import STORED_ITEMSIZE
 
 _PARAMETERS: Final = {
     "torch._utils._rebuild_parameter",

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.finding import Location, Severity
 from everybit.core.rule import rule
 from everybit.files.elements import expands_too_far, tensor_digest
-from everybit.files.integrity import crc_damage, crc_status
-from everybit.files.members import member_crc
 from everybit.files.tensor import FileFormat
-from everybit.files.zip_records import STORED
+from everybit.files.zips.integrity import crc_damage, crc_status
+from everybit.files.zips.members import member_crc
+from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everybit.core.finding import Finding
-    from everybit.files.localize import Differences
-    from everybit.files.manifest import SealedFile
+    from everybit.files.seals.localize import Differences
+    from everybit.files.seals.manifest import SealedFile
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
     from everybit.files.tensor import FileTensor

@@ -11,11 +11,11 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from everybit.files import zip_records as zr
 from everybit.files.damage import MalformedError
-from everybit.files.pickle_opcodes import interpret
-from everybit.files.torch_objects import find_tensors
-from everybit.files.zip_archive import Member
+from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.torch_objects import find_tensors
+from everybit.files.zips import records as zr
+from everybit.files.zips.archive import Member
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

@@ -8,20 +8,20 @@ from everybit.core.finding import Finding, Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError
-from everybit.files.integrity import checksum_records_differ, crc_damage, crc_status
-from everybit.files.members import member_crc, unreadable
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.sniff import looks_like_model_name
 from everybit.files.tensor import FileFormat
+from everybit.files.zips.integrity import checksum_records_differ, crc_damage, crc_status
+from everybit.files.zips.members import member_crc, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
-    from everybit.files.zip_archive import Member
+    from everybit.files.zips.archive import Member
 
 _SMALL_BYTES = 1 << 20
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.collection import paused_collection
 from everybit.files.damage import MalformedError
-from everybit.files.pickle_nodes import Call, DictNode, ListNode, Node, Text, TupleNode
-from everybit.files.pickle_opcodes import interpret
+from everybit.files.formats.torch_zip import find_root, read_pickle
+from everybit.files.pickles.nodes import Call, DictNode, ListNode, Node, Text, TupleNode
+from everybit.files.pickles.opcodes import interpret
 from everybit.files.source import ByteSource
-from everybit.files.torch_zip import find_root, read_pickle
-from everybit.files.zip_archive import read_archive
+from everybit.files.zips.archive import read_archive
 
 if TYPE_CHECKING:
     from os import PathLike

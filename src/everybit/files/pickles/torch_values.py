@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from everybit.files.pickle_nodes import (
+from everybit.files.pickles.nodes import (
     Blob,
     Call,
     DictNode,

@@ -6,8 +6,8 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickle_machine import Machine, parse_integer
-from everybit.files.pickle_nodes import (
+from everybit.files.pickles.machine import Machine, parse_integer
+from everybit.files.pickles.nodes import (
     DictNode,
     Extension,
     ListNode,
@@ -20,7 +20,7 @@ from everybit.files.pickle_nodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everybit.files.pickle_nodes import Pickle
+    from everybit.files.pickles.nodes import Pickle
 
 #: Opcodes; a pickle of a hundred thousand tensors has about three million. At a hundred bytes for
 #: the smallest object that one opcode makes, this bounds memory too.

@@ -13,14 +13,14 @@ from everybit.core.tree import LEAF_BYTES
 from everybit.files.changes import changes_in
 from everybit.files.element_places import elements_at
 from everybit.files.elements import tensor_digest
-from everybit.files.localize import Differences, join_ranges
-from everybit.files.patched import PatchedSource
+from everybit.files.seals.localize import Differences, join_ranges
+from everybit.files.seals.patched import PatchedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.core.finding import Finding
-    from everybit.files.manifest import SealedFile
+    from everybit.files.seals.manifest import SealedFile
     from everybit.files.source import ByteSource
     from everybit.files.tensor import FileTensor
 

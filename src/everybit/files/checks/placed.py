@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
+from everybit.files.checks.unsealed import check_unsealed
 from everybit.files.damage import MalformedError
-from everybit.files.manifest import MANIFEST_NAME, SealedFile
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
-from everybit.files.sealed import check_sealed
+from everybit.files.seals.manifest import MANIFEST_NAME, SealedFile
+from everybit.files.seals.sealed import check_sealed
 from everybit.files.source import ByteSource
-from everybit.files.unsealed import check_unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from everybit.core.tree import LEAF_BYTES
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
-    from everybit.files.localize import Differences
-    from everybit.files.manifest import SealedFile
+    from everybit.files.seals.localize import Differences
+    from everybit.files.seals.manifest import SealedFile
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
 

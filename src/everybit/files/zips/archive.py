@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Location
-from everybit.files import zip_records as zr
 from everybit.files.damage import Damage, malformed
+from everybit.files.zips import records as zr
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

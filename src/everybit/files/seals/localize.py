@@ -12,7 +12,7 @@ from everybit.core.tree import LEAF_BYTES, LEAF_DIGEST_BYTES
 from everybit.files import crc32
 
 if TYPE_CHECKING:
-    from everybit.files.manifest import SealedFile
+    from everybit.files.seals.manifest import SealedFile
     from everybit.files.source import ByteSource
 
 #: Leaves in which damage of a whole word is searched for (a tenth of a second each).

@@ -9,13 +9,13 @@ from everybit.core.finding import Certainty, Location, place_elements
 from everybit.files import crc32
 from everybit.files.changes import changes_in
 from everybit.files.damage import Damage
-from everybit.files.zip_records import STORED
+from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
     from everybit.files.tensor import FileTensor
-    from everybit.files.zip_archive import Member
+    from everybit.files.zips.archive import Member
 
 
 def crc_status(member: Member, computed: int) -> str | None:

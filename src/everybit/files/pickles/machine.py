@@ -15,7 +15,7 @@ import struct
 from typing import Any, Final
 
 from everybit.files.damage import MalformedError, malformed
-from everybit.files.pickle_nodes import (
+from everybit.files.pickles.nodes import (
     Blob,
     Call,
     CallKind,

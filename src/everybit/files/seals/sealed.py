@@ -9,20 +9,20 @@ from everybit.core.rule import rule
 from everybit.core.tree import LEAF_BYTES, fold_leaves
 from everybit.core.verdict import Skipped
 from everybit.files.elements import tensor_digest
-from everybit.files.localize import Differences, find_differences
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress, read_leaves
 from everybit.files.reading import describe_not_a_model, read_structure
-from everybit.files.replaced import is_another_file
-from everybit.files.rewritten import compare_rewritten, is_consistent, lies_elsewhere
+from everybit.files.seals.localize import Differences, find_differences
+from everybit.files.seals.replaced import is_another_file
+from everybit.files.seals.rewritten import compare_rewritten, is_consistent, lies_elsewhere
+from everybit.files.seals.tensor_damage import MAX_RANGES, damaged_tensors
 from everybit.files.tensor import FileFormat
-from everybit.files.tensor_damage import MAX_RANGES, damaged_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.core.finding import Finding
-    from everybit.files.manifest import SealedFile
+    from everybit.files.seals.manifest import SealedFile
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.tree import TreeHasher, fold_leaves
 from everybit.files.elements import expands_too_far, tensor_digest
-from everybit.files.integrity import crc_damage, crc_status
-from everybit.files.manifest import SealedFile
 from everybit.files.passes import Span, no_progress, read_for_seal
 from everybit.files.reading import describe_not_a_model, read_structure
+from everybit.files.seals.manifest import SealedFile
 from everybit.files.sniff import looks_like_model_name
 from everybit.files.source import ByteSource
-from everybit.files.zip_records import STORED
+from everybit.files.zips.integrity import crc_damage, crc_status
+from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
+from everybit.files.checks.placed import Thoroughness, check_file, missing, not_listed
+from everybit.files.checks.shard_index import check_shard, is_index, shards_of
 from everybit.files.damage import MalformedError
 from everybit.files.folder import holds_model, list_files, list_manifests
-from everybit.files.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
 from everybit.files.outcome import Outcome
-from everybit.files.placed import Thoroughness, check_file, missing, not_listed
-from everybit.files.shard_index import check_shard, is_index, shards_of
+from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,13 +10,13 @@ from everybit.files import crc32
 from everybit.files.blocks import in_blocks
 from everybit.files.damage import Damage, MalformedError
 from everybit.files.source import CHUNK_BYTES
-from everybit.files.zip_records import DEFLATED, FLAG_ENCRYPTED, STORED
+from everybit.files.zips.records import DEFLATED, FLAG_ENCRYPTED, STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from everybit.files.source import ByteSource
-    from everybit.files.zip_archive import Member
+    from everybit.files.zips.archive import Member
 
 #: Weights compress by a few parts in ten, text by ten times; what promises more is made to fill a
 #: disk.

@@ -11,8 +11,8 @@ from everybit.core.verdict import Skipped
 from everybit.files import crc32
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
-from everybit.files.members import read_member
-from everybit.files.pickle_opcodes import interpret
+from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import (
     STORED_ITEMSIZE,
@@ -22,15 +22,15 @@ from everybit.files.tensor import (
     normal_stride,
     shape_problem,
 )
-from everybit.files.torch_objects import find_tensors
-from everybit.files.zip_archive import Archive, Member, read_archive
-from everybit.files.zip_records import END, STORED, parse_central
-from everybit.files.zip_recovery import recover
+from everybit.files.zips.archive import Archive, Member, read_archive
+from everybit.files.zips.members import read_member
+from everybit.files.zips.records import END, STORED, parse_central
+from everybit.files.zips.recovery import recover
 
 if TYPE_CHECKING:
-    from everybit.files.pickle_nodes import Pickle
+    from everybit.files.pickles.nodes import Pickle
+    from everybit.files.pickles.torch_values import TensorSpec
     from everybit.files.source import ByteSource
-    from everybit.files.torch_values import TensorSpec
 
 #: A longer pickle record is not interpreted. One of a hundred thousand tensors has 20 MB.
 MAX_PICKLE_BYTES: Final = 256 * 1024 * 1024

@@ -1,0 +1,1 @@
+"""One module a format: a file's structure, from its own bytes."""
