@@ -80,7 +80,7 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
         what, todo = describe_not_a_model(structure.format)
         if what:
             raise DamagedError(what, rule="FIL118", where=str(place), todo=todo)
-        if structure.format not in (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP):
+        if not structure.format.holds_tensors:
             raise PathError(
                 f"is of a format that this release does not read ({structure.format})",
                 where=str(place),

@@ -34,8 +34,13 @@ class FileFormat(StrEnum):
 
     SAFETENSORS = "safetensors"
     TORCH_ZIP = "torch-zip"
+    DISTCP = "distcp"
     ZIP = "zip"
     TORCH_LEGACY = "torch-legacy"
+    TORCH_TAR = "torch-tar"
+    NPY = "npy"
+    NPZ = "npz"
+    TOKENS = "tokens"
     PICKLE = "pickle"
     TAR = "tar"
     GGUF = "gguf"
@@ -50,7 +55,34 @@ class FileFormat(StrEnum):
     @property
     def readable(self) -> bool:
         """Whether this release reads the format's structure."""
-        return self in (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP, FileFormat.ZIP)
+        return self is FileFormat.ZIP or self.holds_tensors
+
+    @property
+    def holds_tensors(self) -> bool:
+        """Whether this release reads tensors out of it."""
+        return self in _WITH_TENSORS
+
+    @property
+    def checksummed(self) -> bool:
+        """Whether the format has room for checksums of its contents."""
+        return self in _WITH_CHECKSUMS
+
+
+_WITH_CHECKSUMS: Final = frozenset(
+    {FileFormat.TORCH_ZIP, FileFormat.DISTCP, FileFormat.ZIP, FileFormat.NPZ}
+)
+_WITH_TENSORS: Final = frozenset(
+    {
+        FileFormat.SAFETENSORS,
+        FileFormat.TORCH_ZIP,
+        FileFormat.DISTCP,
+        FileFormat.TORCH_LEGACY,
+        FileFormat.TORCH_TAR,
+        FileFormat.NPY,
+        FileFormat.NPZ,
+        FileFormat.TOKENS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
