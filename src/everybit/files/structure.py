@@ -28,6 +28,8 @@ class Structure:
         has_checksums: The archive carries CRCs.
         skipped: Parts that this release does not read.
         notes: Remarks for people.
+        order: Names of the tensors as the pickle lists them (a state dict's order); empty where
+            the format keeps none.
     """
 
     format: FileFormat
@@ -37,6 +39,7 @@ class Structure:
     has_checksums: bool = False
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
     @property
     def given_up(self) -> str:

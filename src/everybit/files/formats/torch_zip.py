@@ -172,6 +172,7 @@ def _place(
         damages=(*structure.damages, *damages[:_MAX_DAMAGES]),
         skipped=tuple(skipped),
         notes=remarks,
+        order=tuple(spec.name for spec in specs),
     )
 
 
