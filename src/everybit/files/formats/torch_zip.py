@@ -11,17 +11,11 @@ from everybit.core.verdict import Skipped
 from everybit.files import crc32
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
+from everybit.files.formats.placing import Held, place_tensor
 from everybit.files.pickles.opcodes import interpret
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.structure import TENSORS, Structure
-from everybit.files.tensor import (
-    STORED_ITEMSIZE,
-    FileFormat,
-    FileTensor,
-    extent,
-    normal_stride,
-    shape_problem,
-)
+from everybit.files.tensor import FileFormat, FileTensor
 from everybit.files.zips.archive import Archive, Member, read_archive
 from everybit.files.zips.members import read_member
 from everybit.files.zips.records import END, STORED, parse_central
@@ -29,7 +23,6 @@ from everybit.files.zips.recovery import recover
 
 if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Pickle
-    from everybit.files.pickles.torch_values import TensorSpec
     from everybit.files.source import ByteSource
 
 #: A longer pickle record is not interpreted. One of a hundred thousand tensors has 20 MB.
@@ -157,7 +150,9 @@ def _place(
     tensors: list[FileTensor] = []
     skipped = [Skipped(what="some tensor names", why=note, promised=False) for note in notes]
     for spec in specs:
-        placed = _tensor(spec, members, root, record, big_endian)
+        member = members.get(f"{root}data/{spec.storage.key}") if spec.storage else None
+        held = _held(member) if member is not None else None
+        placed = place_tensor(spec, held, _held(record), big_endian=big_endian)
         if isinstance(placed, FileTensor):
             tensors.append(placed)
         elif isinstance(placed, Damage):
@@ -190,85 +185,13 @@ def _byte_order(source: ByteSource, record: Member | None) -> tuple[bool, list[D
     return False, [Damage(rule="FIL107", message=message, where=where)]
 
 
-def _tensor(
-    spec: TensorSpec, members: dict[str, Member], root: str, record: Member, big_endian: bool
-) -> FileTensor | Damage | str:
-    """Return the tensor in its place, or what is wrong with it, or why it is not read."""
-    if spec.problem:
-        return spec.problem
-    problem = shape_problem(spec.shape)
-    if not problem and len(spec.shape) != len(spec.stride):
-        problem = f"{len(spec.shape)} sizes and {len(spec.stride)} strides"
-    if not problem and (spec.offset < 0 or any(step < 0 for step in spec.stride)):
-        problem = "a negative offset or stride"
-    if problem:
-        return _impossible(spec, problem, record)
-    stride = normal_stride(spec.shape, spec.stride)
-    if spec.storage is None:
-        return _inline(spec, record, stride)
-    member = members.get(f"{root}data/{spec.storage.key}")
-    if member is None:
-        if spec.storage.location == "meta" or not spec.storage.num_bytes:
-            return FileTensor(
-                name=spec.name, dtype=spec.dtype, shape=spec.shape, stride=stride,
-                byte_ranges=(), start=record.start, member=record.name,
-                unreadable="" if 0 in spec.shape else "it has no bytes",
-            )  # fmt: skip
-        return _impossible(spec, f"its storage {spec.storage.key} is not in the archive", record)
-    size = STORED_ITEMSIZE[spec.dtype]
-    needed = (spec.offset + extent(spec.shape, stride)) * size if 0 not in spec.shape else 0
-    if member.size != spec.storage.num_bytes:
-        return _impossible(
-            spec,
-            f"member {member.name} has {member.size} bytes, its storage {spec.storage.num_bytes}",
-            member,
-        )
-    if needed > member.size:
-        return _impossible(spec, f"it ends at byte {needed} of a storage of {member.size}", member)
-    compressed = member.method != STORED
-    begin = member.start if compressed else member.start + spec.offset * size
-    end = member.end if compressed else member.start + needed
-    unreadable = "its member is compressed" if compressed else ""
-    if not member.usable:
-        unreadable = "its member cannot be placed in the file"
-        begin = end = 0
-    return FileTensor(
-        name=spec.name,
-        dtype=spec.dtype,
-        shape=spec.shape,
-        stride=stride,
-        byte_ranges=((begin, end),) if needed and end > begin else (),
-        start=begin,
+def _held(member: Member) -> Held:
+    return Held(
+        label=f"member {member.name}",
         member=member.name,
-        big_endian=big_endian,
-        conjugate=spec.conjugate,
-        negative=spec.negative,
-        unreadable=unreadable if needed else "",
-    )
-
-
-def _inline(spec: TensorSpec, record: Member, stride: tuple[int, ...]) -> FileTensor | Damage:
-    if spec.inline is None:
-        return _impossible(spec, "it has neither storage nor bytes", record)
-    data, start, end = spec.inline
-    in_place = start >= 0 and record.method == STORED
-    place = (record.start + start, record.start + end) if in_place else (record.start, record.end)
-    return FileTensor(
-        name=spec.name,
-        dtype=spec.dtype,
-        shape=spec.shape,
-        stride=stride,
-        byte_ranges=(place,) if data else (),
-        start=place[0],
-        member=record.name,
-        inline=None if in_place else data,
-    )
-
-
-def _impossible(spec: TensorSpec, problem: str, member: Member) -> Damage:
-    return Damage(
-        rule="FIL107",
-        message=f"tensor {spec.name}: {problem}",
-        where=Location(member=member.name, tensor=spec.name, byte_range=(member.start, member.end)),
-        from_pickle=True,
+        start=member.start,
+        end=member.end,
+        size=member.size,
+        compressed=member.method != STORED,
+        unplaced=not member.usable,
     )

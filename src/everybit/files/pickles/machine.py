@@ -35,6 +35,10 @@ _HIGHEST_PROTOCOL: Final = 5
 _FRAME_LENGTH: Final = struct.Struct("<Q")
 
 
+class PickleEndsError(MalformedError):
+    """The bytes end before the pickle does; with more of them it may be whole."""
+
+
 class Machine:
     """The state of one interpretation: what is read, the stack, the memo, and the record.
 
@@ -74,12 +78,16 @@ class Machine:
         """Return the error for something wrong at an offset of the pickle."""
         return malformed(f"the pickle {what}", evidence={"position": position})
 
+    def ended(self, what: str, position: int) -> PickleEndsError:
+        """Return the error for bytes that end too early."""
+        return PickleEndsError(self.error(what, position).damage)
+
     def take(self, length: int) -> bytes:
         """Return the next bytes, all of them or an error."""
         end = self.at + length
         if end > len(self.data):
             left = len(self.data) - self.at
-            raise self.error(f"wants {length} bytes where {left} are left", self.at)
+            raise self.ended(f"wants {length} bytes where {left} are left", self.at)
         piece = self.data[self.at : end]
         self.at = end
         return piece
@@ -92,7 +100,7 @@ class Machine:
         """Return the next line, without its newline."""
         end = self.data.find(b"\n", self.at)
         if end < 0:
-            raise self.error("ends within a line", self.at)
+            raise self.ended("ends within a line", self.at)
         piece = self.data[self.at : end]
         self.at = end + 1
         return piece
@@ -195,7 +203,7 @@ class Machine:
         """FRAME; its length only has to fit."""
         length = self.number(_FRAME_LENGTH)
         if length > len(self.data) - self.at:
-            raise self.error("has a frame longer than itself", self.at - 9)
+            raise self.ended("has a frame longer than itself", self.at - 9)
 
     def stack_global(self) -> None:
         """STACK_GLOBAL."""

@@ -46,7 +46,7 @@ def interpret(data: bytes, *, max_steps: int | None = None) -> Pickle:
         for _ in range(max_steps):
             start = machine.at
             if start >= len(data):
-                raise machine.error("ends without STOP", start)
+                raise machine.ended("ends without STOP", start)
             machine.at = start + 1
             if data[start] == _STOP:
                 return machine.result()

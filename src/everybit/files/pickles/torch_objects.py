@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import xxhash
 
@@ -22,12 +22,16 @@ from everybit.files.pickles.torch_values import (
     NOT_NUMBERS,
     OddError,
     TensorSpec,
+    as_text,
     describe_array,
     describe_buffer_array,
     describe_storage,
     describe_tensor,
 )
 from everybit.files.tensor import STORED_ITEMSIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PARAMETERS: Final = {
     "torch._utils._rebuild_parameter",
@@ -93,19 +97,42 @@ def _shorten(name: str) -> str:
     return f"{name[: _MAX_NAME // 2]}~{tail}"
 
 
-def find_tensors(pickle: Pickle) -> tuple[list[TensorSpec], list[str]]:
+def describe_outside(node: Persistent) -> TensorSpec | None:
+    """Describe what a persistent id of the formats since torch 0.2 stands for: a storage."""
+    parts = node.id.items if isinstance(node.id, TupleNode) else []
+    if parts and as_text(parts[0]) == "module":
+        # A class of modules, with its source code.
+        return None
+    storage = describe_storage(node)
+    size = STORED_ITEMSIZE[storage.dtype]
+    first, count = storage.view or (0, storage.num_bytes // size)
+    return TensorSpec(
+        name="", dtype=storage.dtype, shape=(count,), stride=(1,), offset=first, storage=storage
+    )
+
+
+def find_tensors(
+    pickle: Pickle, outside: Callable[[Persistent], TensorSpec | None] = describe_outside
+) -> tuple[list[TensorSpec], list[str]]:
     """Walk the pickle's result; return its tensors in order, and notes on what was not followed.
 
     An object reached by two keys has two names. Walking takes time linear in the pickle, however
     its containers share each other: once the budget for second visits is used up, containers are
     visited once.
+
+    Args:
+        pickle: The pickle.
+        outside: Describes what a persistent id stands for; None where that is no tensor.
     """
-    return _Walk(pickle).run()
+    return _Walk(pickle, outside).run()
 
 
 class _Walk:
-    def __init__(self, pickle: Pickle) -> None:
+    def __init__(
+        self, pickle: Pickle, outside: Callable[[Persistent], TensorSpec | None]
+    ) -> None:
         self.pickle = pickle
+        self.outside = outside
         self.specs: list[TensorSpec] = []
         self.names: dict[str, int] = {}
         self.notes: list[str] = []
@@ -145,7 +172,7 @@ class _Walk:
             self.note(f"containers nested more than {MAX_DEPTH} deep were not followed")
             return []
         if isinstance(node, Persistent):
-            self.emit_storage(node, path)
+            self.emit(path, lambda: self.outside(node))
             return []
         if isinstance(node, Call):
             return self.enter_call(node, path)
@@ -180,25 +207,15 @@ class _Walk:
             return []
         return _call_children(call, path)
 
-    def emit_storage(self, node: Persistent, path: _Path | None) -> None:
-        def describe() -> TensorSpec:
-            storage = describe_storage(node)
-            count = storage.num_bytes // STORED_ITEMSIZE[storage.dtype]
-            return TensorSpec(
-                name="", dtype=storage.dtype, shape=(count,), stride=(1,), storage=storage
-            )
-
-        self.emit(path, describe)
-
-    def emit(self, path: _Path | None, describe: Any) -> None:
-        name = self.unique((path.name() if path is not None else "") or "tensor")
+    def emit(self, path: _Path | None, describe: Callable[[], TensorSpec | None]) -> None:
+        name = (path.name() if path is not None else "") or "tensor"
         try:
             spec = describe()
         except OddError as odd:
             spec = None if str(odd) == NOT_NUMBERS else TensorSpec(name=name, problem=str(odd))
         if spec is not None:
             values = {f: getattr(spec, f) for f in TensorSpec.__slots__}
-            self.specs.append(TensorSpec(**{**values, "name": name}))
+            self.specs.append(TensorSpec(**{**values, "name": self.unique(name)}))
 
     def unique(self, name: str) -> str:
         count = self.names.get(name, 0)

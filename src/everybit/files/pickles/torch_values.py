@@ -14,6 +14,7 @@ from everybit.files.pickles.nodes import (
     ListNode,
     Node,
     Persistent,
+    Text,
     TupleNode,
 )
 from everybit.files.tensor import STORED_ITEMSIZE, row_major
@@ -47,12 +48,22 @@ _STORAGE_DTYPES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A storage that the pickle refers to: an archive member under `data/`."""
+    """A storage that the pickle refers to: an archive member under `data/`.
+
+    Attributes:
+        key: Its key.
+        dtype: Canonical name of its elements' dtype.
+        num_bytes: Its length.
+        location: The device it was on.
+        view: Offset and number of elements where only a part of it is meant, as torch before
+            1.0 wrote it; None for all of it.
+    """
 
     key: str
     dtype: str
     num_bytes: int
     location: str
+    view: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +123,7 @@ def _integers(node: Node) -> tuple[int, ...]:
 def describe_storage(node: Node) -> Storage:
     """Describe a storage: the persistent id ("storage", type, key, location, count)."""
     parts = node.id.items if isinstance(node, Persistent) and isinstance(node.id, TupleNode) else []
-    if len(parts) < 5 or parts[0] != "storage":
+    if len(parts) < 5 or as_text(parts[0]) != "storage":
         raise OddError("its storage is not one that torch writes")
     kind, key, location, count = parts[1:5]
     dtype = _STORAGE_DTYPES.get(kind.name.rpartition(".")[2]) if isinstance(kind, Global) else None
@@ -121,11 +132,30 @@ def describe_storage(node: Node) -> Storage:
         raise OddError(f"{named} is no storage type known to this release")
     if isinstance(key, int):
         key = str(_integer(key))
+    key = as_text(key)
     if not isinstance(key, str) or len(key) > _MAX_KEY:
         raise OddError("its storage's key is no short text")
     num_bytes = _integer(count) * STORED_ITEMSIZE[dtype]
+    location = as_text(location)
     place = location if isinstance(location, str) else ""
-    return Storage(key=key, dtype=dtype, num_bytes=num_bytes, location=place)
+    view = parts[5].items if len(parts) > 5 and isinstance(parts[5], TupleNode) else None
+    if view is not None and len(view) != 3:
+        raise OddError("its storage's view has not three parts")
+    part = None if view is None else (_integer(view[1]), _integer(view[2]))
+    return Storage(key=key, dtype=dtype, num_bytes=num_bytes, location=place, view=part)
+
+
+def storage_dtype(kind: Node) -> str | None:
+    """Return the canonical dtype of a storage or tensor class of torch; None for another name."""
+    if not isinstance(kind, Global):
+        return None
+    name = kind.name.rpartition(".")[2]
+    return _STORAGE_DTYPES.get(name) or _STORAGE_DTYPES.get(f"{name.removesuffix('Tensor')}Storage")
+
+
+def as_text(node: Node) -> Node:
+    """Return 8-bit text, as Python 2 wrote it, decoded; any other node as it is."""
+    return node.data.decode("latin-1") if isinstance(node, Text) else node
 
 
 def describe_tensor(args: list[Node], name: str) -> TensorSpec:
@@ -151,7 +181,7 @@ def describe_tensor(args: list[Node], name: str) -> TensorSpec:
         shape=_integers(args[2]),
         stride=_integers(args[3]),
         storage=storage,
-        offset=_integer(args[1]),
+        offset=_integer(args[1]) + (storage.view[0] if storage.view else 0),
         conjugate=flags.get("conj") is True,
         negative=flags.get("neg") is True,
     )
