@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
+from everybit.files.parity.record import PARITY_NAME
 from everybit.files.seals.manifest import MANIFEST_NAME
 from everybit.files.sniff import looks_like_model_name, sniff
 from everybit.files.source import ByteSource
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
 
 #: Folders that hold the business of other tools.
 _NOT_OURS: Final = frozenset({".git", ".hg", ".svn", ".cache", "__pycache__"})
+_OUR_OWN: Final = frozenset({MANIFEST_NAME, PARITY_NAME})
+#: What `repair --keep` names the damaged original.
+KEPT_SUFFIX: Final = ".damaged"
 _TEMPORARY: Final = (".tmp", ".part", ".partial", ".swp", ".lock", ".incomplete", "~")
 
 
 def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
     """Return every file that sealing the folder covers, by its path relative to it.
 
-    All regular files, except manifests, hidden temporary files, and what lies in folders of
-    version control. Links to files are followed wherever they lead, since a loader would follow
-    them; links to folders only where they stay inside, and never in a circle.
+    All regular files, except manifests, parity, damaged originals that `repair` kept, hidden
+    temporary files, and what lies in folders of version control. Links to files are followed
+    wherever they lead, since a loader would follow them; links to folders only where they stay
+    inside, and never in a circle.
 
     Args:
         folder: The folder.
@@ -43,7 +48,9 @@ def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
                 todo="fetch what it names, or remove it",
             )
         name = path.name
-        if name == MANIFEST_NAME or (name.startswith(".") and name.endswith(_TEMPORARY)):
+        if name in _OUR_OWN or (name.startswith(".") and name.endswith(_TEMPORARY)):
+            continue
+        if name.endswith(KEPT_SUFFIX):
             continue
         found[path.relative_to(folder).as_posix()] = path
     return dict(sorted(found.items()))

@@ -11,6 +11,7 @@ from everybit.files.checks.shard_index import check_shard, is_index, shards_of
 from everybit.files.damage import MalformedError
 from everybit.files.folder import holds_model, list_files, list_manifests
 from everybit.files.outcome import Outcome
+from everybit.files.parity.health import check_parity
 from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def verify_folder(folder: Path, how: Thoroughness) -> Outcome:
         if manifest is None:
             continue
         covered.append(prefix)
+        check_parity(
+            folder / prefix, prefix, manifest, outcome, full=how.full, progress=how.progress
+        )
         for below, entry in manifest.files.items():
             name = prefix + below
             known = sealed.get(name)
