@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Bytes of a tensor put together at once.
 _BLOCK_BYTES: Final = 8 * 1024 * 1024
-#: Pairs of parts that are held against each other; their elements are counted in any case.
-_MAX_PAIRS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,60 +61,6 @@ class Assembly:
         """The only part, where one is all."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if only is not None and only.shape == self.shape else None
-
-
-def missing_part(shape: tuple[int, ...], parts: tuple[Part, ...]) -> str:
-    """Return why parts do not make up a whole tensor, or "".
-
-    Elements are counted, and no two parts may overlap: together that is proof.
-    """
-    wanted = math.prod(shape)
-    held = sum(math.prod(part.shape) for part in parts)
-    for part in parts:
-        inside = len(part.offset) == len(part.shape) == len(shape) and all(
-            low >= 0 and low + size <= whole
-            for low, size, whole in zip(part.offset, part.shape, shape, strict=True)
-        )
-        if not inside:
-            return f"a part at {list(part.offset)} lies outside its shape {list(shape)}"
-    if held < wanted:
-        return f"parts of it are missing: {held} of {wanted} elements are there"
-    if held > wanted or overlapping(parts):
-        return "parts of it overlap"
-    return ""
-
-
-def overlapping(parts: tuple[Part, ...]) -> bool:
-    """Return whether two parts share an element; a sweep along the first dimension that differs."""
-    filled = [part for part in parts if 0 not in part.shape]
-    if len(filled) < 2 or not filled[0].shape:
-        return len(filled) > 1
-    axis = max(
-        range(len(filled[0].shape)), key=lambda each: len({part.offset[each] for part in filled})
-    )
-    filled.sort(key=lambda part: part.offset[axis])
-    open_parts: list[Part] = []
-    num_pairs = 0
-    for part in filled:
-        open_parts = [
-            other
-            for other in open_parts
-            if other.offset[axis] + other.shape[axis] > part.offset[axis]
-        ]
-        num_pairs += len(open_parts)
-        if num_pairs > _MAX_PAIRS:
-            return False
-        if any(_share(part, other) for other in open_parts):
-            return True
-        open_parts.append(part)
-    return False
-
-
-def _share(one: Part, other: Part) -> bool:
-    return all(
-        max(a, b) < min(a + m, b + n)
-        for a, m, b, n in zip(one.offset, one.shape, other.offset, other.shape, strict=True)
-    )
 
 
 def assembled_chunks(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Skipped
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
-from everybit.files.formats import safetensors, torch_zip
+from everybit.files.formats import dcp_metadata, distcp, safetensors, torch_legacy, torch_zip
 from everybit.files.sniff import sniff
 from everybit.files.source import ByteSource
 from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor, FileTensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from os import PathLike
 
     from everybit.core.digest import Digest
@@ -37,6 +38,20 @@ _WHAT_TO_DO = {
 }
 
 
+def _read_zip(source: ByteSource) -> Structure:
+    if distcp.is_distcp(source):
+        return distcp.read_structure(source)
+    return torch_zip.read_structure(source)
+
+
+_READERS: Final[dict[FileFormat, Callable[[ByteSource], Structure]]] = {
+    FileFormat.SAFETENSORS: safetensors.read_structure,
+    FileFormat.ZIP: _read_zip,
+    FileFormat.DCP_METADATA: dcp_metadata.read_structure,
+    FileFormat.TORCH_LEGACY: torch_legacy.read_structure,
+}
+
+
 def read_structure(source: ByteSource) -> Structure:
     """Read the structure of an open file; of a format that is not read, only which it is.
 
@@ -44,10 +59,9 @@ def read_structure(source: ByteSource) -> Structure:
     """
     kind = sniff(source)
     try:
-        if kind is FileFormat.SAFETENSORS:
-            return safetensors.read_structure(source)
-        if kind is FileFormat.ZIP:
-            return torch_zip.read_structure(source)
+        reader = _READERS.get(kind)
+        if reader is not None:
+            return reader(source)
     except TooLargeError as error:
         return Structure(format=kind, skipped=(Skipped(what=TENSORS, why=error.damage.message),))
     except MalformedError as error:

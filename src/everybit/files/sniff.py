@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.formats.dcp_metadata import METADATA_MODULE
 from everybit.files.formats.safetensors import MAX_HEADER_BYTES
 from everybit.files.tensor import FileFormat
 
@@ -34,9 +35,10 @@ def sniff(source: ByteSource) -> FileFormat:
         return FileFormat.TAR
     if _is_safetensors(head):
         return FileFormat.SAFETENSORS
+    if _is_legacy(head):
+        return FileFormat.TORCH_LEGACY
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        legacy = head[2 : 2 + len(_LEGACY_MAGIC)] == _LEGACY_MAGIC
-        return FileFormat.TORCH_LEGACY if legacy else FileFormat.PICKLE
+        return FileFormat.DCP_METADATA if METADATA_MODULE in head else FileFormat.PICKLE
     if not head.strip(b"\0"):
         return _zip_by_its_end(source) or FileFormat.ZEROS
     return _zip_by_its_end(source) or _text(head) or FileFormat.UNKNOWN
@@ -49,6 +51,16 @@ def _is_safetensors(head: bytes) -> bool:
     return (brace and (length <= MAX_HEADER_BYTES or quote)) or (
         quote and head[9:10] == b'"' and 2 <= length <= MAX_HEADER_BYTES
     )
+
+
+def _is_legacy(head: bytes) -> bool:
+    """Return whether the first pickle is torch's magic number, but for one damaged byte."""
+    if len(head) < len(_LEGACY_MAGIC) + 2:
+        return len(head) > 3 and (b"\x80\x02" + _LEGACY_MAGIC).startswith(head)
+    if head[2 : 2 + len(_LEGACY_MAGIC)] == _LEGACY_MAGIC:
+        return True
+    pairs = zip(head, b"\x80\x02" + _LEGACY_MAGIC, strict=False)
+    return sum(found != right for found, right in pairs) <= 1
 
 
 def _zip_by_its_end(source: ByteSource) -> FileFormat | None:

@@ -35,6 +35,7 @@ class FileFormat(StrEnum):
     SAFETENSORS = "safetensors"
     TORCH_ZIP = "torch-zip"
     DISTCP = "distcp"
+    DCP_METADATA = "dcp-metadata"
     ZIP = "zip"
     TORCH_LEGACY = "torch-legacy"
     TORCH_TAR = "torch-tar"
@@ -55,7 +56,7 @@ class FileFormat(StrEnum):
     @property
     def readable(self) -> bool:
         """Whether this release reads the format's structure."""
-        return self is FileFormat.ZIP or self.holds_tensors
+        return self in (FileFormat.ZIP, FileFormat.DCP_METADATA) or self.holds_tensors
 
     @property
     def holds_tensors(self) -> bool:

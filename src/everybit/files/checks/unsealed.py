@@ -64,11 +64,12 @@ def check_unsealed(
         Skipped(what=f"{name}: {item.what}", why=item.why, promised=item.promised)
         for item in structure.skipped
     ]
-    if full and structure.format is FileFormat.SAFETENSORS and structure.tensors:
+    if full and not structure.format.checksummed:
+        held = f"bytes of {len(structure.tensors)} tensors" if structure.tensors else "its bytes"
         outcome.skipped.append(
             Skipped(
-                what=f"{name}: bytes of {len(structure.tensors)} tensors",
-                why="safetensors carries no checksum and the file is not sealed; "
+                what=f"{name}: {held}",
+                why=f"{structure.format} carries no checksum and the file is not sealed; "
                 "`everybit seal` it while it is known to be good, or ask for --level structure",
             )
         )

@@ -23,6 +23,7 @@ from everybit.files.pickles.nodes import (
     Global,
     ListNode,
     Node,
+    Persistent,
     Pickle,
     SetNode,
     Text,
@@ -57,6 +58,7 @@ class Machine:
         self.globals: dict[tuple[str, str], Global] = {}
         self.calls: list[Call] = []
         self.builds: list[tuple[Node, Node]] = []
+        self.persistents: list[Persistent] = []
         self.num_nodes = 0
         self.protocol = 0
 
@@ -67,6 +69,7 @@ class Machine:
             globals=list(self.globals.values()),
             calls=self.calls,
             builds=self.builds,
+            persistents=self.persistents,
             num_nodes=self.num_nodes,
             end=self.at,
             protocol=self.protocol,
@@ -149,6 +152,12 @@ class Machine:
         """Record a call, and put its result on the stack."""
         made = Call(kind, function, args, kwargs, self.at - 1)
         self.calls.append(made)
+        self.new(made)
+
+    def outside(self, key: Node) -> None:
+        """PERSID, BINPERSID: put an object from outside on the stack."""
+        made = Persistent(key)
+        self.persistents.append(made)
         self.new(made)
 
     def extend(self, items: list[Node]) -> None:

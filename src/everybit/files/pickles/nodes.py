@@ -141,6 +141,7 @@ class Pickle:
         globals: Every name that it would import, in order, each once.
         calls: Every call that it would make, in order.
         builds: Every `(node, state)` of a BUILD, in order.
+        persistents: Every object that lives outside the pickle, in order.
         num_nodes: How many containers and calls were made.
         end: Offset after STOP.
         protocol: The highest PROTO seen; 0 with none.
@@ -150,6 +151,7 @@ class Pickle:
     globals: list[Global]
     calls: list[Call]
     builds: list[tuple[Node, Node]]
+    persistents: list[Persistent]
     num_nodes: int
     end: int
     protocol: int

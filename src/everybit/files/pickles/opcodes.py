@@ -11,7 +11,6 @@ from everybit.files.pickles.nodes import (
     DictNode,
     Extension,
     ListNode,
-    Persistent,
     SetNode,
     Text,
     TupleNode,
@@ -174,7 +173,7 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"i": Machine.inst,
     b"o": Machine.obj,
     b"b": Machine.build,
-    b"P": lambda m: m.new(Persistent(m.line().decode("utf-8", "surrogateescape"))),
-    b"Q": lambda m: m.new(Persistent(m.pop())),
+    b"P": lambda m: m.outside(m.line().decode("utf-8", "surrogateescape")),
+    b"Q": lambda m: m.outside(m.pop()),
 }
 _ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}

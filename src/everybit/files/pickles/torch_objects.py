@@ -128,9 +128,7 @@ def find_tensors(
 
 
 class _Walk:
-    def __init__(
-        self, pickle: Pickle, outside: Callable[[Persistent], TensorSpec | None]
-    ) -> None:
+    def __init__(self, pickle: Pickle, outside: Callable[[Persistent], TensorSpec | None]) -> None:
         self.pickle = pickle
         self.outside = outside
         self.specs: list[TensorSpec] = []

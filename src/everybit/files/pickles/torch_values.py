@@ -110,7 +110,8 @@ def _integer(node: Node) -> int:
     return node
 
 
-def _integers(node: Node) -> tuple[int, ...]:
+def sizes_of(node: Node) -> tuple[int, ...]:
+    """Return a shape, stride or offset: a tuple, list or `torch.Size` of integers."""
     if isinstance(node, Call) and node.name == "torch.Size" and node.arguments:
         node = node.arguments[0]
     if not isinstance(node, (TupleNode, ListNode)):
@@ -178,8 +179,8 @@ def describe_tensor(args: list[Node], name: str) -> TensorSpec:
     return TensorSpec(
         name="",
         dtype=dtype,
-        shape=_integers(args[2]),
-        stride=_integers(args[3]),
+        shape=sizes_of(args[2]),
+        stride=sizes_of(args[3]),
         storage=storage,
         offset=_integer(args[1]) + (storage.view[0] if storage.view else 0),
         conjugate=flags.get("conj") is True,
@@ -220,7 +221,7 @@ def _plain_array(data: Node, dtype: Node, sizes: Node, *, column_major: bool) ->
     if name is None or found is None or len(order) < 2 or order[1] not in ("<", "|"):
         raise OddError(NOT_NUMBERS)
     raw, start, end = found
-    shape = _integers(sizes)
+    shape = sizes_of(sizes)
     if math.prod(shape) * STORED_ITEMSIZE[name] != len(raw):
         raise OddError(f"an array of shape {list(shape)[:8]} and {len(raw)} bytes of {name}")
     stride = row_major(shape)

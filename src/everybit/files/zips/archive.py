@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Location
-from everybit.files.damage import Damage, malformed
+from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.zips import records as zr
 
 if TYPE_CHECKING:
@@ -119,6 +119,16 @@ def read_archive(source: ByteSource) -> Archive:
         damages=tuple(damages[:_MAX_DAMAGES]),
         directory_start=directory.start,
     )
+
+
+def ends_as_archive(source: ByteSource) -> bool:
+    """Return whether the file ends with an end record whose directory lies right before it."""
+    try:
+        damages: list[Damage] = []
+        directory = _find_directory(source, damages)
+    except MalformedError:
+        return False
+    return not damages and source.read(directory.start, 4) in (zr.CENTRAL_MARK, zr.END64_MARK, b"")
 
 
 def _damage(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError
 from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.zips import records as zr
 from everybit.files.zips.archive import Member
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
 
 _SMALL_BYTES: Final = 64 * 1024
-_MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024
 _MAX_MEMBERS: Final = 1_000_000
 
 
@@ -113,7 +113,8 @@ def _size(
         return sizes[name]
     if name.endswith("/data.pkl"):
         try:
-            return interpret(source.read(start, _MAX_PICKLE_BYTES)).end
+            placed = read_pickle_at(source, start, "its pickle")
+            return placed.end - placed.start
         except MalformedError:
             return None
     data = source.read(start, _SMALL_BYTES)

@@ -1,0 +1,351 @@
+"""The `.distcp` files of DCP: torch archives end to end, one for each chunk or value.
+
+Where they begin and what they are called stands in the `.metadata` beside them. Without that, or
+where it speaks of another file, they are found one after the other by their own records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.errors import PathError
+from everybit.core.finding import Location
+from everybit.core.verdict import Skipped
+from everybit.files.damage import Damage, MalformedError
+from everybit.files.formats import torch_zip
+from everybit.files.formats.dcp_metadata import METADATA_NAME, DcpEntry, DcpMetadata, read_metadata
+from everybit.files.source import ByteSource
+from everybit.files.structure import Structure
+from everybit.files.tensor import FileFormat
+from everybit.files.window import Window
+from everybit.files.zips.archive import ends_as_archive
+from everybit.files.zips.records import LOCAL_MARK
+from everybit.files.zips.runs import find_archives
+
+if TYPE_CHECKING:
+    from everybit.files.tensor import FileTensor
+
+_MAX_DAMAGES: Final = 100
+#: A torch archive of one tensor is a single node, which has no name of its own.
+_ROOT_NAME: Final = "tensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEntry:
+    """One entry as it lies in the file, with offsets of the file in everything.
+
+    Attributes:
+        label: What it is called in this file.
+        start: First byte.
+        end: Last byte, excluded.
+        listed: What `.metadata` says of it; None where that says nothing.
+        structure: Its archive.
+    """
+
+    label: str
+    start: int
+    end: int
+    listed: DcpEntry | None
+    structure: Structure
+
+
+def is_distcp(source: ByteSource) -> bool:
+    """Return whether a file that begins or ends as an archive is several of them end to end."""
+    metadata = metadata_beside(source)
+    if isinstance(metadata, DcpMetadata) and _listed(metadata, source):
+        return True
+    if ends_as_archive(source):
+        return False
+    runs = find_archives(source, most=2)
+    return bool(runs) and runs[0][1] < source.size and _is_archive(source, runs[0][1])
+
+
+def metadata_beside(source: ByteSource) -> DcpMetadata | str | None:
+    """Return the `.metadata` in the file's folder, or why it cannot be read; None without one."""
+    place = source.path.parent / METADATA_NAME
+    if not place.is_file():
+        return None
+    try:
+        with ByteSource(place) as beside:
+            return read_metadata(beside)
+    except MalformedError as error:
+        return error.damage.message
+    except PathError as error:
+        return error.what
+
+
+def _listed(metadata: DcpMetadata, source: ByteSource) -> list[DcpEntry]:
+    mine = [entry for entry in metadata.entries if entry.path == source.path.name]
+    return sorted(mine, key=lambda entry: (entry.start, entry.end))
+
+
+def read_structure(source: ByteSource) -> Structure:
+    """Read and check every entry, and hold it against the `.metadata` beside the file."""
+    metadata = metadata_beside(source)
+    known = metadata if isinstance(metadata, DcpMetadata) else None
+    entries, damages, skipped = read_entries(source, known)
+    if isinstance(metadata, str):
+        why = f"the {METADATA_NAME} beside it cannot be read: {metadata}"
+        skipped.append(Skipped(what="names of its tensors", why=why))
+    elif known is not None and not _listed(known, source):
+        why = f"the {METADATA_NAME} beside it does not list this file"
+        skipped.append(Skipped(what="names of its tensors", why=why))
+    members = tuple(member for each in entries for member in each.structure.members)
+    filled = [member for member in members if member.size]
+    return Structure(
+        format=FileFormat.DISTCP,
+        tensors=tuple(tensor for each in entries for tensor in each.structure.tensors),
+        damages=tuple(
+            (*damages, *(damage for each in entries for damage in each.structure.damages))[
+                :_MAX_DAMAGES
+            ]
+        ),
+        members=members,
+        has_checksums=not filled or 2 * sum(each.crc != 0 for each in filled) > len(filled),
+        skipped=(*skipped, *(item for each in entries for item in each.structure.skipped)),
+        notes=() if known is not None else (f"no {METADATA_NAME} beside it names its tensors",),
+    )
+
+
+def read_entries(
+    source: ByteSource, metadata: DcpMetadata | None
+) -> tuple[list[ReadEntry], list[Damage], list[Skipped]]:
+    """Read every entry of a file.
+
+    Args:
+        source: The file.
+        metadata: The folder's; None where there is none.
+
+    Returns:
+        The entries in file order, what is wrong with the file around them, and what was not read.
+    """
+    listed = _listed(metadata, source) if metadata is not None else []
+    damages: list[Damage] = []
+    skipped: list[Skipped] = []
+    if metadata is not None and listed:
+        if _lies_as_listed(source, listed):
+            return _read_listed(source, metadata, listed, damages, skipped), damages, skipped
+        entries = _scan(source, skipped)
+        moot = [damage for each in entries for damage in each.structure.damages]
+        entries = [replace(each, structure=replace(each.structure, damages=())) for each in entries]
+        return entries, [_misplaced(source, listed, moot)], skipped
+    return _scan(source, skipped), damages, skipped
+
+
+def _scan(source: ByteSource, skipped: list[Skipped]) -> list[ReadEntry]:
+    """Read the entries that the file itself shows, whatever is said about it."""
+    return [
+        _read_one(source, f"#{index}", start, end, None, skipped)
+        for index, (start, end) in enumerate(find_archives(source))
+    ]
+
+
+def _is_archive(source: ByteSource, start: int) -> bool:
+    return source.read(start, 4) == LOCAL_MARK
+
+
+def _lies_as_listed(source: ByteSource, listed: list[DcpEntry]) -> bool:
+    """Return whether archives begin at most places that are inside the file, at one at least."""
+    inside = [e for e in listed if e.end <= source.size and not e.transforms and e.end > e.start]
+    if not inside:
+        return True
+    return 2 * sum(_is_archive(source, entry.start) for entry in inside) >= len(inside)
+
+
+def _misplaced(source: ByteSource, listed: list[DcpEntry], moot: list[Damage]) -> Damage:
+    more = {"structure": [damage.message for damage in moot[:3]]} if moot else {}
+    wrong = [entry for entry in listed if not _is_archive(source, entry.start)]
+    return Damage(
+        rule="FIL114",
+        message=f"its entries do not lie where {METADATA_NAME} says ({len(wrong)} of {len(listed)} "
+        "do not): it is the file of another rank or another save",
+        where=Location(byte_range=(0, source.size)),
+        evidence={
+            "listed_by": METADATA_NAME,
+            "num_entries": len(listed),
+            "num_wrong": len(wrong),
+            **more,
+        },
+    )
+
+
+def _stray(start: int, end: int) -> Damage:
+    return Damage(
+        rule="FIL107",
+        message=f"{end - start} bytes belong to none of its entries",
+        where=Location(byte_range=(start, end)),
+    )
+
+
+def _read_listed(
+    source: ByteSource,
+    metadata: DcpMetadata,
+    listed: list[DcpEntry],
+    damages: list[Damage],
+    skipped: list[Skipped],
+) -> list[ReadEntry]:
+    counts: dict[str, int] = {}
+    for entry in listed:
+        counts[entry.name] = counts.get(entry.name, 0) + 1
+    entries: list[ReadEntry] = []
+    odd: list[dict[str, object]] = []
+    reach = 0
+    for entry in listed:
+        label = entry.name if counts[entry.name] == 1 else _chunk_name(metadata, entry)
+        if entry.start > reach:
+            if reach < source.size:
+                damages.append(_stray(reach, min(entry.start, source.size)))
+        elif entry.start < reach:
+            damages.append(
+                Damage(
+                    rule="FIL107",
+                    message=f"entry {label} overlaps the one before it",
+                    where=Location(tensor=label, byte_range=(entry.start, min(reach, entry.end))),
+                )
+            )
+            reach = max(reach, entry.end)
+            continue
+        reach = max(reach, entry.end)
+        if entry.transforms:
+            why = f"it was written through {', '.join(entry.transforms)[:80]}"
+            skipped.append(Skipped(what=f"entry {label}", why=why))
+        elif entry.end <= source.size:
+            read = _read_one(source, label, entry.start, entry.end, entry, skipped)
+            problem = _disagreement(metadata, entry, read.structure.tensors)
+            if problem:
+                odd.append({"entry": label, **problem})
+            entries.append(read)
+    if reach > source.size:
+        damages.insert(0, _cut(source, listed, entries, reach))
+    elif reach < source.size:
+        damages.append(_stray(reach, source.size))
+    if odd:
+        damages.append(_disagrees(odd))
+    return entries
+
+
+def _chunk_name(metadata: DcpMetadata, entry: DcpEntry) -> str:
+    shape = metadata.chunk_shape(entry)
+    if shape is None or entry.offset is None or len(shape) != len(entry.offset):
+        return entry.name
+    spans = ",".join(f"{a}:{a + n}" for a, n in zip(entry.offset, shape, strict=True))
+    return f"{entry.name}[{spans}]"
+
+
+def _cut(
+    source: ByteSource, listed: list[DcpEntry], entries: list[ReadEntry], reach: int
+) -> Damage:
+    whole = [tensor.name for each in entries for tensor in each.structure.tensors]
+    num_tensors = sum(entry.offset is not None for entry in listed)
+    num_whole = sum(entry.offset is not None and entry.end <= source.size for entry in listed)
+    return Damage(
+        rule="FIL104",
+        message=f"ends after {source.size} of {reach} bytes; {num_whole} of {num_tensors} chunks "
+        "lie wholly before the cut",
+        where=Location(byte_range=(source.size, reach)),
+        evidence={
+            "size_bytes": source.size,
+            "expected_bytes": reach,
+            "promised_by": METADATA_NAME,
+            "readable": whole,
+            "num_lost": num_tensors - num_whole,
+        },
+    )
+
+
+def _disagreement(
+    metadata: DcpMetadata, entry: DcpEntry, tensors: tuple[FileTensor, ...]
+) -> dict[str, object] | None:
+    """Return how an entry's tensor departs from what is listed; None where it does not."""
+    if entry.offset is None:
+        return None
+    shape = metadata.chunk_shape(entry)
+    if shape is None or len(tensors) != 1:
+        # What the metadata lacks is its own damage; what the archive lacks is the archive's.
+        return None
+    wanted, held = metadata.tensors[entry.name], tensors[0]
+    if (held.dtype, held.shape) == (wanted.dtype, shape):
+        return None
+    return {
+        "listed": f"{wanted.dtype}{list(shape)}",
+        "found": f"{held.dtype}{list(held.shape)}",
+        "byte_range": [entry.start, entry.end],
+    }
+
+
+def _disagrees(odd: list[dict[str, object]]) -> Damage:
+    first = odd[0]
+    more = f", and {len(odd) - 1} more do not agree" if len(odd) > 1 else ""
+    start, end = first["byte_range"]  # type: ignore[misc]
+    return Damage(
+        rule="FIL114",
+        message=f"holds {first['found']} where {METADATA_NAME} lists {first['entry']} as "
+        f"{first['listed']}{more}",
+        where=Location(tensor=str(first["entry"]), byte_range=(start, end)),
+        evidence={"listed_by": METADATA_NAME, "entries": odd[:16], "num_wrong": len(odd)},
+    )
+
+
+def _read_one(
+    source: ByteSource,
+    label: str,
+    start: int,
+    end: int,
+    listed: DcpEntry | None,
+    skipped: list[Skipped],
+) -> ReadEntry:
+    """Read one entry as the archive that it is, and put its offsets right for the whole file."""
+    try:
+        inner = torch_zip.read_structure(Window(source, start, end))
+    except MalformedError as error:
+        inner = Structure(format=FileFormat.ZIP, damages=(error.damage,))
+    else:
+        if inner.format is FileFormat.ZIP and not inner.damages:
+            skipped.append(Skipped(what=f"entry {label}", why="it is no torch archive"))
+    moved = Structure(
+        format=inner.format,
+        tensors=tuple(_move_tensor(tensor, label, start) for tensor in inner.tensors),
+        damages=tuple(_move_damage(damage, label, start) for damage in inner.damages),
+        members=tuple(
+            replace(
+                member,
+                name=f"{label}/{member.name}",
+                header_offset=member.header_offset + start,
+                start=member.start + start,
+                end=member.end + start,
+            )
+            for member in inner.members
+        ),
+        has_checksums=inner.has_checksums,
+        skipped=tuple(replace(item, what=f"{label}: {item.what}") for item in inner.skipped),
+    )
+    return ReadEntry(label=label, start=start, end=end, listed=listed, structure=moved)
+
+
+def _move_tensor(tensor: FileTensor, label: str, base: int) -> FileTensor:
+    return replace(
+        tensor,
+        name=label if tensor.name == _ROOT_NAME else f"{label}.{tensor.name}",
+        member=f"{label}/{tensor.member}" if tensor.member is not None else None,
+        start=tensor.start + base,
+        byte_ranges=tuple((a + base, b + base) for a, b in tensor.byte_ranges),
+    )
+
+
+def _move_damage(damage: Damage, label: str, base: int) -> Damage:
+    where = damage.where
+    span = where.byte_range
+    return replace(
+        damage,
+        message=f"entry {label} {damage.message}"
+        if damage.message.startswith(("has ", "ends ", "gives "))
+        else f"entry {label}: {damage.message}",
+        where=replace(
+            where,
+            member=f"{label}/{where.member}" if where.member is not None else None,
+            tensor=label if where.tensor == _ROOT_NAME else where.tensor,
+            byte_range=None if span is None else (span[0] + base, span[1] + base),
+        ),
+        evidence={**damage.evidence, "entry_start": base},
+    )

@@ -1,0 +1,90 @@
+"""Pickles that follow each other in a file, read one at a time: where each of them ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.damage import MalformedError, TooLargeError, malformed
+from everybit.files.pickles.machine import PickleEndsError
+from everybit.files.pickles.opcodes import interpret
+
+if TYPE_CHECKING:
+    from everybit.files.pickles.nodes import Pickle
+    from everybit.files.source import ByteSource
+
+_FIRST_BYTES: Final = 64 * 1024
+#: A longer pickle is not interpreted.
+MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A pickle and its place in the file."""
+
+    pickle: Pickle
+    start: int
+    end: int
+
+
+def read_pickle_at(
+    source: ByteSource, start: int, what: str, *, limit: int | None = None
+) -> Placed:
+    """Interpret the pickle that begins at an offset of the file.
+
+    Its end is not known before, so a small piece is tried first and a larger one where the pickle
+    wants more: together less than twice the pickle is read.
+
+    Args:
+        source: The file.
+        start: Where the pickle begins.
+        what: What messages call it.
+        limit: First offset that it cannot reach into; the end of the file where None.
+
+    Raises:
+        MalformedError: No unpickler would read it (FIL107), or the file ends within it (FIL104).
+        TooLargeError: It is longer than this release reads.
+    """
+    end = source.size if limit is None else min(limit, source.size)
+    size = _FIRST_BYTES
+    while True:
+        data = source.read(start, min(size, end - start))
+        try:
+            pickle = interpret(data)
+        except PickleEndsError as error:
+            if len(data) < size:
+                raise _cut(source, start, end, what, error, at_end=end == source.size) from None
+            if size >= MAX_PICKLE_BYTES:
+                raise TooLargeError(
+                    malformed(f"{what} has more than {size} bytes").damage
+                ) from None
+            size *= 4
+            continue
+        except TooLargeError:
+            raise
+        except MalformedError as error:
+            at = start + int(error.damage.evidence.get("position", 0))
+            raise malformed(
+                f"{what}: {error.damage.message}",
+                byte_range=(at, min(at + 1, source.size)),
+                evidence=error.damage.evidence,
+            ) from None
+        return Placed(pickle=pickle, start=start, end=start + pickle.end)
+
+
+def _cut(
+    source: ByteSource, start: int, end: int, what: str, error: PickleEndsError, *, at_end: bool
+) -> Exception:
+    if not at_end:
+        return malformed(f"{what}: {error.damage.message}", byte_range=(start, end))
+    return malformed(
+        f"ends within {what}: {error.damage.message}",
+        rule="FIL104",
+        byte_range=(source.size, source.size + 1),
+        evidence={
+            "size_bytes": source.size,
+            "promised_by": what,
+            "readable": [],
+            **error.damage.evidence,
+        },
+    )
