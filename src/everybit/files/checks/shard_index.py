@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 INDEX_SUFFIXES: Final = (".safetensors.index.json", ".bin.index.json", ".pt.index.json")
 _MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
 _MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_NAME: Final = 255
+_MAX_PATH: Final = 1024
 
 
 def is_index(name: str) -> bool:
@@ -86,4 +88,7 @@ def check_shard(path: Path, place: str, index: str, expected: list[str]) -> Find
 
 def _stays_inside(name: str) -> bool:
     path = PurePosixPath(name)
-    return "\0" not in name and not path.is_absolute() and ".." not in path.parts
+    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in path.parts]
+    # No file can be called otherwise, and asking for one raises.
+    short = sum(sizes) <= _MAX_PATH and max(sizes, default=0) <= _MAX_NAME
+    return "\0" not in name and not path.is_absolute() and ".." not in path.parts and short
