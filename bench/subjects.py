@@ -82,17 +82,17 @@ def _load_safetensors(folder: Path) -> dict[str, bytes]:
     return _bytes_of(load_file(folder / "model.safetensors"))
 
 
-def _write_sharded(folder: Path, seed: int) -> dict[str, bytes]:
+def write_sharded(
+    folder: Path, seed: int, shapes: dict[str, Any] = _SHAPES, layers: tuple[str, ...] = _LAYERS
+) -> dict[str, bytes]:
     """Three shards of equal size: same shapes under names of equal length."""
     from safetensors.torch import save_file
 
     weight_map = {}
     everything: dict[str, bytes] = {}
     for number in range(3):
-        shapes = {
-            f"model.layers.{number}.{layer}": _SHAPES[f"block.0.{layer}"] for layer in _LAYERS
-        }
-        state = make_state(100 * seed + number, shapes)
+        own = {f"model.layers.{number}.{layer}": shapes[f"block.0.{layer}"] for layer in layers}
+        state = make_state(100 * seed + number, own)
         shard = f"model-{number + 1:05}-of-00003.safetensors"
         save_file(state, folder / shard, metadata={"format": "pt"})
         weight_map |= dict.fromkeys(state, shard)
@@ -165,10 +165,15 @@ class _ByKey(pickle.Pickler):
 
 
 def _write_tar(folder: Path, seed: int) -> dict[str, bytes]:
-    """The oldest format: `sys_info`, `pickle`, `tensors` and `storages` in a tar archive."""
-    kinds = {torch.float32: "Float", torch.float16: "Half", torch.bfloat16: "BFloat16"}
     value, named = _nested(seed)
     every = [*value["model"].values(), value["optimizer"]["state"][0]["exp_avg"]]
+    write_tar(folder / "model.pt", value, every)
+    return named
+
+
+def write_tar(path: Path, value: Any, every: list[torch.Tensor]) -> None:
+    """The oldest format: `sys_info`, `pickle`, `tensors` and `storages` in a tar archive."""
+    kinds = {torch.float32: "Float", torch.float16: "Half", torch.bfloat16: "BFloat16"}
     storages, tensors, described = io.BytesIO(), io.BytesIO(), io.BytesIO()
     pickle.dump(len(every), storages, protocol=2)
     pickle.dump(len(every), tensors, protocol=2)
@@ -190,12 +195,11 @@ def _write_tar(folder: Path, seed: int) -> dict[str, bytes]:
         "tensors": tensors.getvalue(),
         "storages": storages.getvalue(),
     }
-    with tarfile.open(folder / "model.pt", "w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for name, data in parts.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
-    return named
 
 
 def _load_tar(folder: Path) -> dict[str, bytes]:
@@ -203,12 +207,14 @@ def _load_tar(folder: Path) -> dict[str, bytes]:
     return _flat(torch.load(folder / "model.pt", weights_only=False))
 
 
-def _write_dcp(folder: Path, seed: int) -> dict[str, bytes]:
+def write_dcp(
+    folder: Path, seed: int, shape: tuple[int, ...] = (96, 80), count: int = 6
+) -> dict[str, bytes]:
     """Two files of equal size, each entry a torch archive of its own."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
-    shapes = {f"model.block.{n}.weight": ((96, 80), torch.float32) for n in range(6)}
+    shapes = {f"model.block.{n}.weight": (shape, torch.float32) for n in range(count)}
     state = make_state(seed, shapes)
     dcp.save(state, storage_writer=FileSystemWriter(folder, thread_count=2), no_dist=True)
     return _bytes_of(state)
@@ -274,7 +280,7 @@ def _load_tokens(folder: Path) -> dict[str, bytes]:
 
 SUBJECTS: Final = (
     Subject(name="safetensors", write=_write_safetensors, load=_load_safetensors),
-    Subject(name="safetensors, sharded", write=_write_sharded, load=_load_sharded),
+    Subject(name="safetensors, sharded", write=write_sharded, load=_load_sharded),
     Subject(name="torch zip", write=_write_torch, load=_load_torch),
     Subject(name="torch zip, no checksums", write=_write_unchecked, load=_load_torch),
     Subject(
@@ -283,7 +289,7 @@ SUBJECTS: Final = (
         load=_load_torch,
     ),
     Subject(name="torch tar", write=_write_tar, load=_load_tar),
-    Subject(name="DCP", write=_write_dcp, load=_load_dcp),
+    Subject(name="DCP", write=write_dcp, load=_load_dcp),
     Subject(name="npy", write=_write_npy, load=_load_npy, named=False),
     Subject(name="npz", write=_write_npz, load=_load_npz),
     Subject(name="tokens", write=_write_tokens, load=_load_tokens, named=False),

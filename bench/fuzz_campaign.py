@@ -1,0 +1,158 @@
+"""Mutated inputs over all parsers: no exception but everybit's own, no hang, no unbounded memory.
+
+    python bench/fuzz_campaign.py --inputs 1000000 --out bench/results/fuzz.json
+
+Every input follows from the seed and its number: which file of the corpus, and how it is changed
+(`mutations`). Children read them, each under a bound of CPU time an input and of memory; the parent
+sees which input a child was at when it died or stood still, and goes on behind it. What ran is
+written down after each batch, so that a campaign that is stopped early has told the truth.
+`--again N` reads one input once more, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
+
+_BATCH: Final = 20_000
+_MAX_KEPT: Final = 100
+#: A child that has not begun a new input for so long stands still (the machine may be busy).
+_STANDSTILL_S: Final = 300.0
+
+
+def run_child(corpus: Path, scratch: Path, seed: int, first: int, count: int) -> dict[str, Any]:
+    """Read inputs `[first, first + count)` in a child; returns what it told, and where it ended."""
+    progress = scratch / "progress"
+    progress.write_text(str(first), encoding="utf-8")
+    told = scratch / "told.json"
+    told.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "bench.fuzz_child", str(corpus), str(scratch)]
+    command += [str(seed), str(first), str(count)]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE)
+    at, since = first, time.monotonic()
+    killed = ""
+    while True:
+        try:
+            child.wait(timeout=5)
+            break
+        except subprocess.TimeoutExpired:
+            now = _read_progress(progress, at)
+            if now != at:
+                at, since = now, time.monotonic()
+            elif time.monotonic() - since > _STANDSTILL_S:
+                child.kill()
+                killed = "stood still"
+    assert child.stderr is not None
+    errors = child.stderr.read().decode(errors="replace")
+    result: dict[str, Any] = {"failures": [], "next": first + count}
+    if told.exists():
+        result |= json.loads(told.read_text(encoding="utf-8"))
+    if child.returncode or killed:
+        at = _read_progress(progress, at)
+        why = killed or f"the child ended with {child.returncode}"
+        result["failures"].append({"input": at, "what": why, "stderr": errors[-2000:]})
+        result["next"] = at + 1
+    return result
+
+
+def _read_progress(path: Path, otherwise: int) -> int:
+    try:
+        return int(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return otherwise
+
+
+def campaign(
+    inputs: int, seed: int, *, out: Path | None = None, place: Path | None = None, until: float = 0
+) -> dict[str, Any]:
+    """Read `inputs` mutated inputs, or as many as there is time for.
+
+    Args:
+        inputs: How many.
+        seed: They follow from it.
+        out: A file that keeps what has run so far.
+        place: Where scratch files lie.
+        until: `time.time()` after which no batch begins; 0 for none.
+    """
+    began = time.perf_counter()
+    result: dict[str, Any] = {
+        "commit": _commit(),
+        "seed": seed,
+        "asked": inputs,
+        "done": 0,
+        "bounds": {"cpu_seconds_an_input": CPU_SECONDS, "memory_mib": MEMORY_MIB},
+        "num_failures": 0,
+        "failures": [],
+    }
+    counts: dict[str, Counter[str]] = {"entries": Counter(), "statuses": Counter()}
+    with tempfile.TemporaryDirectory(dir=place) as top:
+        corpus, scratch = Path(top) / "corpus", Path(top) / "scratch"
+        subprocess.run([sys.executable, "-m", "bench.fuzz_corpus", str(corpus)], check=True)
+        scratch.mkdir()
+        at = 0
+        while at < inputs and not (until and time.time() > until):
+            told = run_child(corpus, scratch, seed, at, min(_BATCH, inputs - at))
+            at = told["next"]
+            result["done"] = at
+            result["num_failures"] += len(told["failures"])
+            result["failures"] = (result["failures"] + told["failures"])[:_MAX_KEPT]
+            for key, total in counts.items():
+                total.update(told.get(key, {}))
+                result[key] = dict(sorted(total.items()))
+            for key in ("peak_growth_mib", "slowest_cpu_s"):
+                result[key] = max(result.get(key, 0.0), told.get(key, 0.0))
+            result["seconds"] = round(time.perf_counter() - began, 1)
+            if out is not None:
+                out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            print(f"{at} of {inputs}: {result['num_failures']} failures", file=sys.stderr)
+    return result
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+def main() -> int:
+    """Run the campaign from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=0, help="begin no batch after so long")
+    parser.add_argument("--place", type=Path, help="where scratch files lie")
+    parser.add_argument("--again", type=int, action="append", help="read one input, here")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if options.again:
+        with tempfile.TemporaryDirectory(dir=options.place) as top:
+            corpus, scratch = Path(top) / "corpus", Path(top) / "scratch"
+            subprocess.run([sys.executable, "-m", "bench.fuzz_corpus", str(corpus)], check=True)
+            scratch.mkdir()
+            fuzzer = Fuzzer(corpus, scratch, options.seed)
+            for number in options.again:
+                print(number, fuzzer.describe(number))
+                fuzzer.read(number)
+        return 0
+    until = time.time() + 60 * options.minutes if options.minutes else 0
+    result = campaign(
+        options.inputs, options.seed, out=options.out, place=options.place, until=until
+    )
+    print({key: value for key, value in result.items() if key not in ("failures", "entries")})
+    for failure in result["failures"][:20]:
+        print(failure)
+    return int(bool(result["num_failures"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
