@@ -89,11 +89,15 @@ def _judge_places(
             yield f"{name}: {held[:3]} not within {ranges[:3]}"
         elif not _covers([_leaves(span) for span in held], _clip(ranges, laid.tensors[name])):
             yield f"{name}: {ranges[:3]} is wider than the leaves of {held[:3]}"
-    if not _covers([r for f in own for r in _ranges(f)], spans):
+    if not hit and cut >= len(laid.files[file]) and not _covers(_all_ranges(own), spans):
         yield f"{spans[:3]} not within any range told"
     for finding in own:
         if finding.rule == "FIL104" and lost & set(finding.evidence.get("readable", ())):
             yield "a tensor beyond the cut is called readable"
+
+
+def _all_ranges(findings: list[Finding]) -> list[Span]:
+    return [span for finding in findings for span in _ranges(finding)]
 
 
 def _within(spans: list[Span], start: int, end: int) -> list[Span]:
@@ -129,7 +133,9 @@ def reads_the_same(subject: Subject, folder: Path, wanted: dict[str, bytes]) -> 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return subject.load(folder) == wanted
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # DCP's own errors are no `Exception`
         return False
 
 
