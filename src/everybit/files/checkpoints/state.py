@@ -173,9 +173,7 @@ def training_state(files: Iterable[Contents]) -> TrainingState:
             counters[f"{label}{key}"] = value
             if key.rpartition(".")[2] == "last_epoch":
                 schedulers.append(f"{label}{key.rpartition('.')[0]}")
-        for key, value in contents.values.items():
-            if ".param_groups." in f".{key}" and key.endswith(".lr") and _is_number(value):
-                rates.append(float(value))  # type: ignore[arg-type]
+        rates += _rates(contents)
     models.sort(key=lambda model: -model.num_elements)
     return TrainingState(
         models=tuple(models),
@@ -185,6 +183,17 @@ def training_state(files: Iterable[Contents]) -> TrainingState:
         schedulers=tuple(schedulers),
         rates=tuple(rates),
     )
+
+
+def _rates(contents: Contents) -> list[float]:
+    return [
+        float(value)
+        for key, value in contents.values.items()
+        if ".param_groups." in f".{key}"
+        and key.endswith(".lr")
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+    ]
 
 
 def _below(name: str, root: str) -> bool:
