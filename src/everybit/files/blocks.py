@@ -47,25 +47,50 @@ def in_blocks(
     Raises:
         PathError: The file cannot be read.
     """
+    return over_blocks(
+        source, [(start, end)], lambda opened, low, high: _work(opened, low, high, work)
+    )
+
+
+def over_blocks(
+    source: ByteSource,
+    ranges: Iterable[tuple[int, int]],
+    work: Callable[[ByteSource, int, int], Result],
+) -> Iterator[Result]:
+    """Yield `work(source, begin, end)` for each block of some ranges, in order.
+
+    Args:
+        source: The file.
+        ranges: `[start, end)` ranges; the blocks of each are counted from its start.
+        work: Reads and works on one block, through the source that it is given; runs on any thread.
+
+    Raises:
+        PathError: The file cannot be read.
+    """
+    blocks = [
+        (begin, min(begin + BLOCK_BYTES, end))
+        for start, end in ranges
+        for begin in range(start, end, BLOCK_BYTES)
+    ]
     num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
-    if end - start < _PARALLEL_BYTES or num_threads < 2:
-        for begin in range(start, end, BLOCK_BYTES):
-            yield _work(source, begin, min(begin + BLOCK_BYTES, end), work)
+    if sum(end - begin for begin, end in blocks) < _PARALLEL_BYTES or num_threads < 2:
+        for begin, end in blocks:
+            yield work(source, begin, end)
         return
     own = threading.local()
     opened: list[ByteSource] = []
 
-    def run(begin: int) -> tuple[Result, int]:
+    def run(begin: int, end: int) -> Result:
         if not hasattr(own, "source"):
             own.source = source.again()
             opened.append(own.source)
-        return _work(own.source, begin, min(begin + BLOCK_BYTES, end), work)
+        return work(own.source, begin, end)
 
     pool = ThreadPoolExecutor(num_threads)
     try:
-        running: deque[Future[tuple[Result, int]]] = deque()
-        for begin in range(start, end, BLOCK_BYTES):
-            running.append(pool.submit(run, begin))
+        running: deque[Future[Result]] = deque()
+        for begin, end in blocks:
+            running.append(pool.submit(run, begin, end))
             if len(running) > 2 * num_threads:
                 yield running.popleft().result()
         while running:

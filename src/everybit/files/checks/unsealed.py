@@ -1,4 +1,9 @@
-"""A file with no seal: everything that its own format allows to be tested."""
+"""A file with no seal: everything that its own format and its own values allow to be tested.
+
+In this order, and never stopping at the first finding: structure and sizes, the members' own
+checksums, holes of zeros, values that are not finite or not plausible. Checksums and values come
+out of one pass over the bytes. One damage is told once, by the most specific of its signs.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,21 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Finding, Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
-from everybit.files.damage import Damage, MalformedError
+from everybit.files.checks.checksums import Checksums, check_members
+from everybit.files.checks.signs import tell
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.sniff import looks_like_model_name
 from everybit.files.tensor import FileFormat
-from everybit.files.zips.integrity import checksum_records_differ, crc_damage, crc_status
-from everybit.files.zips.members import member_crc, unreadable
+from everybit.files.values.judging import Judged, judge
+from everybit.files.values.spans import spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
-    from everybit.files.zips.archive import Member
-
-_SMALL_BYTES = 1 << 20
 
 
 def check_unsealed(
@@ -33,12 +36,13 @@ def check_unsealed(
     full: bool = True,
     progress: Callable[[int], None] = no_progress,
 ) -> Outcome:
-    """Test one open file by its format alone.
+    """Test one open file by its format and its values.
 
     Args:
         source: The file.
         name: Its path relative to the target, for findings.
-        full: Also read the contents against the archive's checksums; else the structure only.
+        full: Also read the contents: against the archive's checksums, for holes and for values
+            that cannot be; else the structure only.
         progress: Is told the bytes read, as they are.
     """
     outcome = Outcome()
@@ -46,90 +50,43 @@ def check_unsealed(
     if not structure.format.readable:
         _tell_other_format(structure.format, source, name, outcome)
         return outcome
-    damages = [damage for damage in structure.damages if damage.rule != "FIL108"]
-    failed, crc_damages = _check_members(source, structure, name, full, outcome, progress)
-    if failed:
-        # The pickle record is itself damaged, so what it claims is no second damage.
-        moot = [damage for damage in damages if damage.from_pickle]
-        damages = [damage for damage in damages if not damage.from_pickle]
-        if moot:
-            first = crc_damages[failed]
-            evidence = {**first.evidence, "structure": [d.message for d in moot[:3]]}
-            crc_damages[failed] = Damage(
-                rule=first.rule, message=first.message, where=first.where, evidence=evidence
-            )
+    spans = spans_of(structure.tensors) if full else []
+    checksums = check_members(source, structure, spans, full=full, progress=progress)
+    judged = Judged()
+    if spans:
+        judged = judge(source, spans, checksums.scan, checksums.failed_ranges)
+        outcome.count("tensors tested for holes and impossible values", len(structure.tensors))
     outcome.count("file structures")
-    outcome.findings += [damage.finding(name) for damage in (*damages, *crc_damages.values())]
-    outcome.skipped += [
+    if checksums.num_checked:
+        outcome.count("member checksums", checksums.num_checked)
+    outcome.num_bytes += checksums.num_bytes
+    outcome.findings += tell(structure, checksums, judged, name)
+    outcome.skipped += _skipped(structure, checksums, name, full=full)
+    return outcome
+
+
+def _skipped(structure: Structure, checksums: Checksums, name: str, *, full: bool) -> list[Skipped]:
+    """Return what was not checked; data that only their values speak for are not verified."""
+    skipped = [Skipped(what=f"{name}: member {it.what}", why=it.why) for it in checksums.skipped]
+    skipped += [
         Skipped(what=f"{name}: {item.what}", why=item.why, promised=item.promised)
         for item in structure.skipped
     ]
-    if full and not structure.format.checksummed:
+    if not full:
+        return skipped
+    if structure.members and not structure.has_checksums:
+        why = "the archive was saved without checksums (all are zero); seal it while it is good"
+        skipped.append(Skipped(what=f"{name}: checksums of its members", why=why))
+    elif not structure.format.checksummed:
         held = f"bytes of {len(structure.tensors)} tensors" if structure.tensors else "its bytes"
-        outcome.skipped.append(
+        skipped.append(
             Skipped(
                 what=f"{name}: {held}",
                 why=f"{structure.format} carries no checksum and the file is not sealed; "
                 "`everybit seal` it while it is known to be good, or ask for --level structure",
             )
         )
-    return outcome
-
-
-def _check_members(
-    source: ByteSource,
-    structure: Structure,
-    name: str,
-    full: bool,
-    outcome: Outcome,
-    progress: Callable[[int], None],
-) -> tuple[str, dict[str, Damage]]:
-    """Return the pickle record's name if its checksum failed, and damages by member."""
-    damages: dict[str, Damage] = {}
-    failed = ""
-    if not structure.members:
-        return failed, damages
-    if not structure.has_checksums:
-        for member in structure.members:
-            if member.crc or member.other_crc:
-                damages[member.name] = checksum_records_differ(member)
-        if full:
-            why = "the archive was saved without checksums (all are zero); seal it while it is good"
-            outcome.skipped.append(Skipped(what=f"{name}: checksums of its members", why=why))
-        return failed, damages
-    num_checked = 0
-    for member in structure.members:
-        if not member.usable:
-            continue
-        if not full and member.size > _SMALL_BYTES:
-            if member.other_crc is not None:
-                damages[member.name] = checksum_records_differ(member)
-            continue
-        problem = unreadable(member)
-        if problem:
-            outcome.skipped.append(Skipped(what=f"{name}: member {member.name}", why=problem))
-            continue
-        damage = _check_member(source, structure, member, progress)
-        outcome.num_bytes += member.compressed_size
-        num_checked += 1
-        if damage is not None:
-            damages[member.name] = damage
-            if member.name.endswith("/data.pkl"):
-                failed = member.name
-    outcome.count("member checksums", num_checked)
-    return failed, damages
-
-
-def _check_member(
-    source: ByteSource, structure: Structure, member: Member, progress: Callable[[int], None]
-) -> Damage | None:
-    try:
-        crc = member_crc(source, member, progress)
-    except MalformedError as error:
-        return error.damage
-    if crc_status(member, crc) is None:
-        return None
-    return crc_damage(source, structure, member, crc)
+    return skipped
 
 
 def _tell_other_format(kind: FileFormat, source: ByteSource, name: str, outcome: Outcome) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
+from isal import isal_zlib
+
 from everybit.core.finding import Location
 from everybit.files import crc32
 from everybit.files.blocks import in_blocks
@@ -99,7 +101,7 @@ def member_crc(
             progress(length)
         return crc
     for chunk in member_chunks(source, member):
-        crc = zlib.crc32(chunk, crc)
+        crc = isal_zlib.crc32(chunk, crc)
         progress(len(chunk))
     return crc
 
@@ -107,5 +109,5 @@ def member_crc(
 def _crc_of(chunks: Iterable[memoryview]) -> int:
     crc = 0
     for chunk in chunks:
-        crc = zlib.crc32(chunk, crc)
+        crc = isal_zlib.crc32(chunk, crc)
     return crc

@@ -1,0 +1,144 @@
+"""The signs of damage in one file, put together: one finding for each damage, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.core.finding import Finding, Severity
+from everybit.files.values.telling import facts_of, tell_hole, tell_implausible, tell_nonfinite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from everybit.files.checks.checksums import Checksums
+    from everybit.files.damage import Damage
+    from everybit.files.structure import Structure
+    from everybit.files.values.holes import Hole
+    from everybit.files.values.implausible import Implausible
+    from everybit.files.values.judging import Judged
+    from everybit.files.values.nonfinite import NonFinite
+
+_MAX_NAMES: Final = 16
+
+
+def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) -> list[Finding]:
+    """Return the findings about one file.
+
+    A hole takes in the checksums that fail and the records that are gone because of it. A failed
+    pickle record takes in what it claims, a failed member what is odd about its values.
+
+    Args:
+        structure: The file's structure.
+        checksums: Of its members.
+        judged: Its values.
+        name: Its path relative to the target.
+    """
+    damages = [damage for damage in structure.damages if damage.rule != "FIL108"]
+    by_member = dict(checksums.damages)
+    findings: list[Finding] = []
+    for hole in judged.holes:
+        gone = [damage for damage in damages if _lies_in(damage, hole)]
+        damages = [damage for damage in damages if damage not in gone]
+        failed = [m for m in checksums.failed if m.start < hole.end and hole.start < m.end]
+        evidence: dict[str, Any] = {}
+        if failed:
+            evidence["checksums"] = [
+                {"member": m.name, **_sums(by_member[m.name])} for m in failed[:_MAX_NAMES]
+                if m.name in by_member
+            ]  # fmt: skip
+        if gone:
+            evidence["structure"] = [damage.message for damage in gone[:_MAX_NAMES]]
+        findings.append(tell_hole(hole, name, evidence))
+    for member in checksums.failed:
+        if any(member.start < hole.end and hole.start < member.end for hole in judged.holes):
+            by_member.pop(member.name, None)
+    damages = _without_moot(damages, checksums, by_member)
+    odd = _odd_values(judged, checksums, by_member)
+    findings += [damage.finding(name) for damage in (*damages, *by_member.values())]
+    findings += tell_nonfinite([one for one in judged.nonfinite if one not in odd], name)
+    findings += [tell_implausible(one, name) for one in judged.implausible if one not in odd]
+    return _with_salvage(findings, structure, checksums, judged)
+
+
+def _lies_in(damage: Damage, hole: Hole) -> bool:
+    place = damage.where.byte_range
+    return place is not None and hole.start <= place[0] < hole.end
+
+
+def _sums(damage: Damage) -> dict[str, Any]:
+    return {key: damage.evidence[key] for key in ("expected", "found") if key in damage.evidence}
+
+
+def _without_moot(
+    damages: list[Damage], checksums: Checksums, by_member: dict[str, Damage]
+) -> list[Damage]:
+    """Move what a damaged pickle record claims into the evidence of that record's own damage."""
+    for record in checksums.failed_pickles:
+        if record not in by_member:
+            continue
+        root = record.removesuffix("data.pkl")
+        moot = [
+            damage for damage in damages
+            if damage.from_pickle and (damage.where.member or root).startswith(root)
+        ]  # fmt: skip
+        if not moot:
+            continue
+        damages = [damage for damage in damages if damage not in moot]
+        first = by_member[record]
+        evidence = {**first.evidence, "structure": [damage.message for damage in moot[:3]]}
+        by_member[record] = replace(first, evidence=evidence)
+    return damages
+
+
+def _odd_values(judged: Judged, checksums: Checksums, by_member: dict[str, Damage]) -> list[Any]:
+    """Note odd values of members that fail in the damage of the member; return what was noted."""
+    failed = {member.name for member in checksums.failed}
+    noted: list[Any] = []
+    odd: list[NonFinite | Implausible] = [*judged.nonfinite, *judged.implausible]
+    for one in odd:
+        member = one.span.tensor.member
+        if member is None or member not in failed:
+            continue
+        noted.append(one)
+        damage = by_member.get(member)
+        if damage is not None:
+            values = [*damage.evidence.get("values", ()), facts_of(one)]
+            by_member[member] = replace(damage, evidence={**damage.evidence, "values": values})
+    return noted
+
+
+def _with_salvage(
+    findings: list[Finding], structure: Structure, checksums: Checksums, judged: Judged
+) -> list[Finding]:
+    """Say in the first finding of damage what of the file is still whole, and by what evidence."""
+    index = next(
+        (i for i, f in enumerate(findings) if f.severity is Severity.ERROR and f.rule != "FIL112"),
+        None,
+    )
+    if index is None or not structure.tensors or "readable" in findings[index].evidence:
+        return findings
+    failed = {member.name for member in checksums.failed}
+    damaged = judged.damaged
+    told = {finding.where.tensor for finding in findings}
+    lost, whole, proven = [], [], []
+    for tensor in structure.tensors:
+        gone = tensor.unreadable and not tensor.byte_ranges and tensor.num_elements
+        if gone or tensor.member in failed or tensor.name in damaged or tensor.name in told:
+            lost.append(tensor.name)
+        elif tensor.member in checksums.held:
+            proven.append(tensor.name)
+        else:
+            whole.append(tensor.name)
+    salvage = _listed("lost", lost) | _listed("whole_by_checksum", proven)
+    salvage |= _listed("nothing_against", whole)
+    first = findings[index]
+    findings[index] = replace(first, evidence={**first.evidence, **salvage})
+    return findings
+
+
+def _listed(key: str, names: Iterable[str]) -> dict[str, Any]:
+    listed = list(names)
+    if not listed:
+        return {}
+    return {key: listed[:_MAX_NAMES], f"num_{key}": len(listed)}
