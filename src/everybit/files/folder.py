@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
+from everybit.files.identify import identify
 from everybit.files.parity.record import PARITY_NAME
-from everybit.files.seals.manifest import MANIFEST_NAME
-from everybit.files.sniff import looks_like_model_name, sniff
+from everybit.files.seals.manifest import MANIFEST_NAME, OWN_NAMES
+from everybit.files.sniff import looks_like_model_name
 from everybit.files.source import ByteSource
 from everybit.files.tensor import FileFormat
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Folders that hold the business of other tools.
 _NOT_OURS: Final = frozenset({".git", ".hg", ".svn", ".cache", "__pycache__"})
-_OUR_OWN: Final = frozenset({MANIFEST_NAME, PARITY_NAME})
+_OUR_OWN: Final = frozenset({*OWN_NAMES, PARITY_NAME})
 #: What `repair --keep` names the damaged original.
 KEPT_SUFFIX: Final = ".damaged"
 _TEMPORARY: Final = (".tmp", ".part", ".partial", ".swp", ".lock", ".incomplete", "~")
@@ -102,8 +103,8 @@ def holds_model(path: Path) -> bool:
     if looks_like_model_name(path.name):
         return True
     with ByteSource(path) as source:
-        kind = sniff(source)
+        kind = identify(source)
         if kind is FileFormat.ZIP:
             # `torch.save` writes the pickle record first.
             return b"/data.pkl" in source.read(0, 512)
-        return kind in (FileFormat.SAFETENSORS, FileFormat.TORCH_LEGACY)
+        return kind.readable

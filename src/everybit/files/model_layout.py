@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import DamagedError, PathError
 from everybit.files.checks.shard_index import is_index, shards_of
 from everybit.files.formats.dcp_metadata import METADATA_NAME
-from everybit.files.model import Layout, Model, ModelTensor
-from everybit.files.parts import Part
+from everybit.files.model import Layout, Model
+from everybit.files.model_dcp import add_dcp
+from everybit.files.model_found import Found, single
 from everybit.files.pickles.plain_values import read_plain_values
 from everybit.files.reading import read_tensors
 from everybit.files.sniff import looks_like_model_name
@@ -18,8 +19,7 @@ from everybit.files.sniff import looks_like_model_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from everybit.core.verdict import Skipped
-    from everybit.files.tensor import FileTensor, FileTensors
+    from everybit.files.tensor import FileTensors
 
 #: Stems of files that hold the model itself, beside which others are optimizer and the like.
 _MAIN_STEMS: Final = (
@@ -32,29 +32,6 @@ _SUFFIXES: Final = (
 #: What is written beside a model and holds no tensor of it.
 _NOT_TENSORS: Final = frozenset({"training_args.bin"})
 _MAX_FILES: Final = 100_000
-
-
-@dataclass(slots=True)
-class _Found:
-    """What has been gathered so far."""
-
-    tensors: list[ModelTensor] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    values: dict[str, object] = field(default_factory=dict)
-    skipped: list[Skipped] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def model(self, path: Path, layout: Layout) -> Model:
-        """Return the finished model."""
-        return Model(
-            path=path,
-            layout=layout,
-            tensors=tuple(self.tensors),
-            files=tuple(self.files),
-            values=self.values,
-            skipped=tuple(self.skipped),
-            notes=tuple(dict.fromkeys(self.notes)),
-        )
 
 
 def read_layout(path: Path) -> Model:
@@ -70,7 +47,7 @@ def read_layout(path: Path) -> Model:
         return _read_dcp(path.parent)
     if is_index(path.name):
         return _read_sharded(path)
-    found = _Found()
+    found = Found()
     _add(found, path, "", "")
     return found.model(path, Layout.FILE)
 
@@ -87,12 +64,12 @@ def _read_folder(folder: Path) -> Model:
     if not models:
         raise PathError("holds no model file", where=str(folder), todo=_what_else(folder))
     if len(models) == 1:
-        found = _Found()
+        found = Found()
         _add(found, folder / models[0], models[0], "")
         return found.model(folder, Layout.FOLDER)
     main = [name for name in models if _stem(name) in _MAIN_STEMS]
     main.sort(key=_safetensors_first)
-    found = _Found()
+    found = Found()
     for name in main[:1]:
         _add(found, folder / name, name, "")
     return _with_rest(found.model(folder, Layout.FOLDER), [n for n in models if n not in main[:1]])
@@ -100,7 +77,7 @@ def _read_folder(folder: Path) -> Model:
 
 def _with_rest(model: Model, names: list[str]) -> Model:
     """Add the other model files of a folder, their tensors under their own names."""
-    found = _Found(
+    found = Found(
         tensors=list(model.tensors),
         files=list(model.files),
         values=dict(model.values),
@@ -119,7 +96,7 @@ def _read_sharded(index: Path) -> Model:
         raise DamagedError(
             "is no index of a sharded model", rule="FIL107", where=str(index), todo="fetch it again"
         )
-    found = _Found()
+    found = Found()
     for shard in shards:
         place = index.parent / shard
         if not place.exists():
@@ -135,15 +112,27 @@ def _read_sharded(index: Path) -> Model:
 
 
 def _read_dcp(folder: Path, names: list[str] | None = None) -> Model:
-    del names
-    raise PathError("is a DCP folder, which is not read yet", where=str(folder))
+    names = _list(folder) if names is None else names
+    found = Found()
+    if METADATA_NAME in names:
+        add_dcp(found, folder)
+    else:
+        found.notes.append(f"no {METADATA_NAME} names its tensors")
+        for name in names:
+            if name.endswith(".distcp"):
+                _add(found, folder / name, name, f"{_stem(name)}.")
+    for name in names:
+        if name not in found.files and not name.endswith(".distcp") and _is_model(name):
+            # Lightning keeps epoch, step and the like beside the tensors, under their own names.
+            _add(found, folder / name, name, "" if name == "meta.pt" else f"{_stem(name)}.")
+    return found.model(folder, Layout.DCP)
 
 
-def _add(found: _Found, path: Path, relative: str, prefix: str) -> None:
+def _add(found: Found, path: Path, relative: str, prefix: str) -> None:
     """Add one file's tensors and plain values under a prefix."""
     held: FileTensors = read_tensors(path, digests=False)
     label = relative or path.name
-    found.tensors += [_single(tensor, relative, prefix) for tensor in held.tensors]
+    found.tensors += [single(tensor, relative, prefix) for tensor in held.tensors]
     found.files.append(relative)
     found.skipped += [replace(item, what=f"{label}: {item.what}") for item in held.skipped]
     found.notes += held.notes
@@ -153,18 +142,7 @@ def _add(found: _Found, path: Path, relative: str, prefix: str) -> None:
         found.notes.append(f"{label} holds other objects beside tensors and plain values")
 
 
-def _single(tensor: FileTensor, relative: str, prefix: str) -> ModelTensor:
-    part = Part(path=relative, tensor=tensor, offset=(0,) * len(tensor.shape), shape=tensor.shape)
-    return ModelTensor(
-        name=prefix + tensor.name,
-        dtype=tensor.dtype,
-        shape=tensor.shape,
-        parts=(part,),
-        unreadable=tensor.unreadable,
-    )
-
-
-def _refuse_repeated(found: _Found, folder: Path) -> None:
+def _refuse_repeated(found: Found, folder: Path) -> None:
     seen: dict[str, str] = {}
     for tensor in found.tensors:
         path = tensor.parts[0].path

@@ -10,8 +10,18 @@ from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Skipped
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
-from everybit.files.formats import dcp_metadata, distcp, safetensors, torch_legacy, torch_zip
-from everybit.files.sniff import sniff
+from everybit.files.formats import (
+    dcp_metadata,
+    distcp,
+    npy,
+    npz,
+    safetensors,
+    tokens,
+    torch_legacy,
+    torch_tar,
+    torch_zip,
+)
+from everybit.files.identify import identify
 from everybit.files.source import ByteSource
 from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor, FileTensors
@@ -38,17 +48,16 @@ _WHAT_TO_DO = {
 }
 
 
-def _read_zip(source: ByteSource) -> Structure:
-    if distcp.is_distcp(source):
-        return distcp.read_structure(source)
-    return torch_zip.read_structure(source)
-
-
 _READERS: Final[dict[FileFormat, Callable[[ByteSource], Structure]]] = {
     FileFormat.SAFETENSORS: safetensors.read_structure,
-    FileFormat.ZIP: _read_zip,
+    FileFormat.ZIP: torch_zip.read_structure,
+    FileFormat.DISTCP: distcp.read_structure,
     FileFormat.DCP_METADATA: dcp_metadata.read_structure,
     FileFormat.TORCH_LEGACY: torch_legacy.read_structure,
+    FileFormat.TORCH_TAR: torch_tar.read_structure,
+    FileFormat.NPY: npy.read_structure,
+    FileFormat.NPZ: npz.read_structure,
+    FileFormat.TOKENS: tokens.read_structure,
 }
 
 
@@ -57,7 +66,7 @@ def read_structure(source: ByteSource) -> Structure:
 
     Damage that ends the reading is in the result like any other.
     """
-    kind = sniff(source)
+    kind = identify(source)
     try:
         reader = _READERS.get(kind)
         if reader is not None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.formats.dcp_metadata import METADATA_MODULE
+from everybit.files.formats.npy import MAGIC as NPY_MAGIC
 from everybit.files.formats.safetensors import MAX_HEADER_BYTES
+from everybit.files.formats.tokens import is_token_head
+from everybit.files.tar import is_tar_header
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
@@ -17,7 +20,9 @@ _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _TEXT_BYTES: Final = frozenset(range(32, 127)) | {9, 10, 12, 13, 27} | set(range(128, 256))
 
 #: Names under which people keep models.
-MODEL_SUFFIXES: Final = frozenset({".pt", ".pth", ".ckpt", ".safetensors"})
+MODEL_SUFFIXES: Final = frozenset(
+    {".pt", ".pth", ".ckpt", ".safetensors", ".distcp", ".npy", ".npz"}
+)
 
 
 def sniff(source: ByteSource) -> FileFormat:
@@ -31,7 +36,11 @@ def sniff(source: ByteSource) -> FileFormat:
         return FileFormat.GGUF
     if head[:8] == b"\x89HDF\r\n\x1a\n":
         return FileFormat.HDF5
-    if head[257:262] == b"ustar":
+    if head[:6] == NPY_MAGIC:
+        return FileFormat.NPY
+    if is_token_head(head):
+        return FileFormat.TOKENS
+    if is_tar_header(head):
         return FileFormat.TAR
     if _is_safetensors(head):
         return FileFormat.SAFETENSORS

@@ -7,7 +7,7 @@ where it speaks of another file, they are found one after the other by their own
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
@@ -53,7 +53,7 @@ class ReadEntry:
 def is_distcp(source: ByteSource) -> bool:
     """Return whether a file that begins or ends as an archive is several of them end to end."""
     metadata = metadata_beside(source)
-    if isinstance(metadata, DcpMetadata) and _listed(metadata, source):
+    if isinstance(metadata, DcpMetadata) and _listed(metadata, source.path.name):
         return True
     if ends_as_archive(source):
         return False
@@ -75,8 +75,8 @@ def metadata_beside(source: ByteSource) -> DcpMetadata | str | None:
         return error.what
 
 
-def _listed(metadata: DcpMetadata, source: ByteSource) -> list[DcpEntry]:
-    mine = [entry for entry in metadata.entries if entry.path == source.path.name]
+def _listed(metadata: DcpMetadata, path: str) -> list[DcpEntry]:
+    mine = [entry for entry in metadata.entries if entry.path == path]
     return sorted(mine, key=lambda entry: (entry.start, entry.end))
 
 
@@ -84,11 +84,11 @@ def read_structure(source: ByteSource) -> Structure:
     """Read and check every entry, and hold it against the `.metadata` beside the file."""
     metadata = metadata_beside(source)
     known = metadata if isinstance(metadata, DcpMetadata) else None
-    entries, damages, skipped = read_entries(source, known)
+    entries, damages, skipped = read_entries(source, known, source.path.name)
     if isinstance(metadata, str):
         why = f"the {METADATA_NAME} beside it cannot be read: {metadata}"
         skipped.append(Skipped(what="names of its tensors", why=why))
-    elif known is not None and not _listed(known, source):
+    elif known is not None and not _listed(known, source.path.name):
         why = f"the {METADATA_NAME} beside it does not list this file"
         skipped.append(Skipped(what="names of its tensors", why=why))
     members = tuple(member for each in entries for member in each.structure.members)
@@ -109,18 +109,19 @@ def read_structure(source: ByteSource) -> Structure:
 
 
 def read_entries(
-    source: ByteSource, metadata: DcpMetadata | None
+    source: ByteSource, metadata: DcpMetadata | None, path: str
 ) -> tuple[list[ReadEntry], list[Damage], list[Skipped]]:
     """Read every entry of a file.
 
     Args:
         source: The file.
         metadata: The folder's; None where there is none.
+        path: The file's path in the folder, as the metadata lists it.
 
     Returns:
         The entries in file order, what is wrong with the file around them, and what was not read.
     """
-    listed = _listed(metadata, source) if metadata is not None else []
+    listed = _listed(metadata, path) if metadata is not None else []
     damages: list[Damage] = []
     skipped: list[Skipped] = []
     if metadata is not None and listed:
@@ -189,7 +190,7 @@ def _read_listed(
     for entry in listed:
         counts[entry.name] = counts.get(entry.name, 0) + 1
     entries: list[ReadEntry] = []
-    odd: list[dict[str, object]] = []
+    odd: list[dict[str, Any]] = []
     reach = 0
     for entry in listed:
         label = entry.name if counts[entry.name] == 1 else _chunk_name(metadata, entry)
@@ -212,7 +213,7 @@ def _read_listed(
             skipped.append(Skipped(what=f"entry {label}", why=why))
         elif entry.end <= source.size:
             read = _read_one(source, label, entry.start, entry.end, entry, skipped)
-            problem = _disagreement(metadata, entry, read.structure.tensors)
+            problem = _disagreement(metadata, entry, read.structure)
             if problem:
                 odd.append({"entry": label, **problem})
             entries.append(read)
@@ -255,35 +256,36 @@ def _cut(
 
 
 def _disagreement(
-    metadata: DcpMetadata, entry: DcpEntry, tensors: tuple[FileTensor, ...]
-) -> dict[str, object] | None:
+    metadata: DcpMetadata, entry: DcpEntry, structure: Structure
+) -> dict[str, Any] | None:
     """Return how an entry's tensor departs from what is listed; None where it does not."""
     if entry.offset is None:
         return None
     shape = metadata.chunk_shape(entry)
-    if shape is None or len(tensors) != 1:
+    if shape is None or structure.damages or structure.skipped:
         # What the metadata lacks is its own damage; what the archive lacks is the archive's.
         return None
-    wanted, held = metadata.tensors[entry.name], tensors[0]
-    if (held.dtype, held.shape) == (wanted.dtype, shape):
+    wanted = metadata.tensors[entry.name]
+    held = [f"{each.dtype}{list(each.shape)}" for each in structure.tensors]
+    listed = f"{wanted.dtype}{list(shape)}"
+    if held == [listed]:
         return None
-    return {
-        "listed": f"{wanted.dtype}{list(shape)}",
-        "found": f"{held.dtype}{list(held.shape)}",
-        "byte_range": [entry.start, entry.end],
-    }
+    found = held[0] if held else "no tensor"
+    return {"listed": listed, "found": found, "byte_range": [entry.start, entry.end]}
 
 
-def _disagrees(odd: list[dict[str, object]]) -> Damage:
+def _disagrees(odd: list[dict[str, Any]]) -> Damage:
     first = odd[0]
     more = f", and {len(odd) - 1} more do not agree" if len(odd) > 1 else ""
-    start, end = first["byte_range"]  # type: ignore[misc]
+    start, end = first["byte_range"]
+    record = f"{first['entry']}/archive/data.pkl"
     return Damage(
         rule="FIL114",
         message=f"holds {first['found']} where {METADATA_NAME} lists {first['entry']} as "
         f"{first['listed']}{more}",
-        where=Location(tensor=str(first["entry"]), byte_range=(start, end)),
+        where=Location(tensor=first["entry"], member=record, byte_range=(start, end)),
         evidence={"listed_by": METADATA_NAME, "entries": odd[:16], "num_wrong": len(odd)},
+        from_pickle=True,
     )
 
 

@@ -21,7 +21,7 @@ from everybit.files.pickles.stream import Placed, read_pickle_at
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.pickles.torch_values import OddError, Storage, as_text, describe_storage
 from everybit.files.structure import Structure
-from everybit.files.tensor import FileFormat, FileTensor
+from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Node, Pickle
@@ -53,6 +53,15 @@ def read_structure(source: ByteSource) -> Structure:
     """
     with paused_collection():
         return _read(source)
+
+
+def read_object(source: ByteSource) -> Placed:
+    """Return the pickle of the object alone.
+
+    Raises:
+        MalformedError: A pickle is damaged, or the file ends within one.
+    """
+    return read_pickle_at(source, _check_head(source, []), "its object's pickle")
 
 
 def _read(source: ByteSource) -> Structure:
@@ -183,8 +192,6 @@ def _walk_storages(source: ByteSource, keys: Placed, known: dict[str, Storage]) 
 
 
 def _count_problem(source: ByteSource, at: int, storage: Storage, index: int) -> str:
-    from everybit.files.tensor import STORED_ITEMSIZE
-
     wanted = storage.num_bytes // STORED_ITEMSIZE[storage.dtype]
     found = int.from_bytes(source.read(at, _COUNT_BYTES), "little", signed=True)
     if found == wanted:

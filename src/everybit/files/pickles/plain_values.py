@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.collection import paused_collection
 from everybit.files.damage import MalformedError
+from everybit.files.formats import distcp, torch_legacy, torch_tar
 from everybit.files.formats.torch_zip import find_root, read_pickle
+from everybit.files.identify import identify
 from everybit.files.pickles.nodes import Call, DictNode, ListNode, Node, Text, TupleNode
 from everybit.files.pickles.opcodes import interpret
 from everybit.files.source import ByteSource
+from everybit.files.tensor import FileFormat
+from everybit.files.window import Window
 from everybit.files.zips.archive import read_archive
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ Plain = None | bool | int | float | str
 
 
 def read_plain_values(path: str | PathLike[str]) -> tuple[dict[str, Plain], bool]:
-    """Return the plain values in dicts, lists and tuples of a `torch.save` archive.
+    """Return the plain values in dicts, lists and tuples of a file that torch wrote.
 
     Args:
         path: The file.
@@ -33,23 +37,55 @@ def read_plain_values(path: str | PathLike[str]) -> tuple[dict[str, Plain], bool
     Returns:
         The values by dotted key path, and whether these are all: False where there are too many,
         or objects of other classes, whose insides are not looked into. Empty and True for a file
-        that is no such archive.
+        that holds no such values.
 
     Raises:
         PathError: The file cannot be read.
     """
     with ByteSource(Path(path)) as source:
-        try:
-            archive = read_archive(source)
-            root = find_root(archive.members)
-            if root is None:
-                return {}, True
-            record = next(m for m in archive.members if m.name == f"{root}data.pkl")
-            data, _ = read_pickle(source, record)
-            with paused_collection():
-                return _collect(interpret(data).result)
-        except MalformedError:
-            return {}, False
+        return plain_values_in(source)
+
+
+def plain_values_in(source: ByteSource) -> tuple[dict[str, Plain], bool]:
+    """Return the plain values of an open file, as `read_plain_values` does."""
+    kind = identify(source)
+    try:
+        with paused_collection():
+            if kind is FileFormat.TORCH_LEGACY:
+                return _collect(torch_legacy.read_object(source).pickle.result)
+            if kind is FileFormat.TORCH_TAR:
+                return _collect(torch_tar.read_object(source).pickle.result)
+            if kind is FileFormat.DISTCP:
+                return _of_entries(source)
+            return archive_values(source) if kind is FileFormat.ZIP else ({}, True)
+    except MalformedError:
+        return {}, False
+
+
+def archive_values(source: ByteSource) -> tuple[dict[str, Plain], bool]:
+    """Return the plain values of a torch archive; `MalformedError` where it cannot be read."""
+    archive = read_archive(source)
+    root = find_root(archive.members)
+    if root is None:
+        return {}, True
+    record = next(m for m in archive.members if m.name == f"{root}data.pkl")
+    data, _ = read_pickle(source, record)
+    return _collect(interpret(data).result)
+
+
+def _of_entries(source: ByteSource) -> tuple[dict[str, Plain], bool]:
+    metadata = distcp.metadata_beside(source)
+    known = None if isinstance(metadata, str) else metadata
+    entries, _, _ = distcp.read_entries(source, known, source.path.name)
+    found: dict[str, Plain] = {}
+    whole = True
+    for each in entries:
+        if each.listed is not None and each.listed.offset is not None:
+            continue
+        values, all_of_it = archive_values(Window(source, each.start, each.end))
+        found |= {f"{each.label}.{key}" if key else each.label: v for key, v in values.items()}
+        whole = whole and all_of_it
+    return found, whole
 
 
 def _collect(result: Node) -> tuple[dict[str, Plain], bool]:

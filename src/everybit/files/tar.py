@@ -1,0 +1,129 @@
+"""A tar archive's members, by their headers; every header carries a checksum of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Location
+from everybit.files.damage import Damage
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
+
+BLOCK_BYTES: Final = 512
+_MAX_MEMBERS: Final = 100_000
+_MAX_NAME_BYTES: Final = 64 * 1024
+_REGULAR: Final = (b"0", b"\0", b"7")
+_LONG_NAME: Final = b"L"
+_PAX: Final = b"x"
+#: Bytes behind the end that are looked at for anything but zeros.
+_END_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TarMember:
+    """A regular file in an archive; `end` lies beyond the file where that is cut."""
+
+    name: str
+    header_start: int
+    start: int
+    end: int
+
+
+def is_tar_header(block: bytes) -> bool:
+    """Return whether a block is a tar header: by its mark, or by its own checksum."""
+    if len(block) < BLOCK_BYTES or not block[0]:
+        return False
+    return block[257:262] == b"ustar" or _checksum_holds(block)
+
+
+def read_tar(source: ByteSource) -> tuple[list[TarMember], list[Damage]]:
+    """Return the regular files of an archive, and what in it cannot be right; never raises."""
+    members: list[TarMember] = []
+    at = 0
+    name = ""
+    for _ in range(_MAX_MEMBERS):
+        block = source.read(at, BLOCK_BYTES)
+        if len(block) < BLOCK_BYTES:
+            return members, [_cut(source, at, "its end mark")]
+        if not block.strip(b"\0"):
+            return members, _check_end(source, at)
+        size = _number(block[124:136])
+        if not _checksum_holds(block) or size is None:
+            return members, [_damage("a tar header fails its checksum", at, at + BLOCK_BYTES)]
+        start = at + BLOCK_BYTES
+        kind = block[156:157]
+        if kind in (_LONG_NAME, _PAX):
+            name = _name_in(source.read(start, min(size, _MAX_NAME_BYTES)), kind) or name
+        else:
+            if kind in _REGULAR:
+                shown = name or _plain_name(block)
+                member = TarMember(name=shown, header_start=at, start=start, end=start + size)
+                members.append(member)
+                if member.end > source.size:
+                    return members, [_cut(source, member.end, f"its member {shown[:80]}")]
+            name = ""
+        at = start + -(-size // BLOCK_BYTES) * BLOCK_BYTES
+    return members, []
+
+
+def _checksum_holds(block: bytes) -> bool:
+    wanted = _number(block[148:156])
+    plain = block[:148] + b" " * 8 + block[156:BLOCK_BYTES]
+    return wanted is not None and wanted == sum(plain)
+
+
+def _number(raw: bytes) -> int | None:
+    """Return a size or checksum: octal digits, or binary where the first bit is set."""
+    if raw[:1] == b"\x80":
+        return int.from_bytes(raw[1:], "big") if not raw[1:4].strip(b"\0") else None
+    digits = raw.strip(b" \0")
+    if not digits.isdigit():
+        return None
+    try:
+        return int(digits, 8)
+    except ValueError:
+        return None
+
+
+def _plain_name(block: bytes) -> str:
+    short = block[:100].split(b"\0", 1)[0]
+    above = block[345:500].split(b"\0", 1)[0] if block[257:263] == b"ustar\0" else b""
+    return (above + b"/" + short if above else short).decode("utf-8", "surrogateescape")
+
+
+def _name_in(data: bytes, kind: bytes) -> str:
+    """Return the name that a long-name or pax record gives to the next member."""
+    if kind == _LONG_NAME:
+        return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    for record in data.split(b"\n"):
+        _, _, pair = record.partition(b" ")
+        key, equals, value = pair.partition(b"=")
+        if equals and key == b"path":
+            return value.decode("utf-8", "surrogateescape")
+    return ""
+
+
+def _check_end(source: ByteSource, at: int) -> list[Damage]:
+    """Return what is wrong behind the last member: two blocks of zeros end an archive."""
+    if source.size < at + 2 * BLOCK_BYTES:
+        return [_cut(source, at + 2 * BLOCK_BYTES, "its end mark")]
+    rest = source.read(at, _END_BYTES)
+    stray = len(rest) - len(rest.lstrip(b"\0"))
+    if stray < len(rest):
+        return [_damage("bytes follow the end of the archive", at + stray, source.size)]
+    return []
+
+
+def _cut(source: ByteSource, wanted: int, what: str) -> Damage:
+    return Damage(
+        rule="FIL104",
+        message=f"ends within {what}",
+        where=Location(byte_range=(source.size, max(wanted, source.size + 1))),
+        evidence={"size_bytes": source.size, "promised_by": "its tar headers", "readable": []},
+    )
+
+
+def _damage(message: str, start: int, end: int) -> Damage:
+    return Damage(rule="FIL107", message=message, where=Location(byte_range=(start, end)))
