@@ -50,8 +50,8 @@ FLAGS = {
     "diff": [*COMMON],
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
-    "seal": [*COMMON],
-    "verify": [*COMMON, "--level", "--strong"],
+    "seal": [*COMMON, "--parity", "--sha256", "--sign"],
+    "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],
 }

@@ -18,8 +18,27 @@ if TYPE_CHECKING:
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
+@click.option(
+    "--parity",
+    metavar="SHARE",
+    help="Also write parity of this share of the data (5%), for `everybit repair`.",
+)
+@click.option("--sha256", is_flag=True, help="Record SHA-256 too, and write SHA256SUMS.")
+@click.option(
+    "--sign",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Ed25519 private key to sign the manifest with; password in EVERYBIT_KEY_PASSWORD.",
+)
 @config_options("seal")
-def command(paths: tuple[Path, ...], config: Config, output: Output) -> int:
+def command(
+    paths: tuple[Path, ...],
+    parity: str | None,
+    sha256: bool,
+    sign: Path | None,
+    config: Config,
+    output: Output,
+) -> int:
     """Remember the bytes of model files in a manifest.
 
     Writes MANIFEST.everybit.json beside the files: for each file its size and digests, and for
@@ -32,13 +51,18 @@ def command(paths: tuple[Path, ...], config: Config, output: Output) -> int:
     Examples:
       everybit seal checkpoints/step_1000
       everybit seal model.safetensors
+      everybit seal release/ --parity 5% --sha256 --sign key.pem
     """
     from everybit.api.seal import seal_verdict
     from everybit.cli.progress import reading
 
     with reading(output, "sealing", paths) as progress:
-        verdict, manifests = seal_verdict(*paths, progress=progress)
+        verdict, manifests = seal_verdict(
+            *paths, sha256=sha256, sign=sign, parity=parity, progress=progress
+        )
     code = output.verdict(verdict)
     for manifest in manifests:
         output.note(f"manifest written to {manifest}")
+    if "guarantee" in verdict.stats:
+        output.note(f"parity: {verdict.stats['guarantee']}")
     return code

@@ -26,15 +26,33 @@ if TYPE_CHECKING:
     help="Read every byte, or test sizes and structure only.",
 )
 @click.option("--strong", is_flag=True, help="Compare BLAKE3 too: no one can forge it.")
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="PUB",
+    help="Public key that must have signed the manifest (Ed25519) or the bundle (ECDSA).",
+)
+@click.option(
+    "--expect-sha256",
+    metavar="H",
+    help="SHA-256 that the one file named must have.",
+)
 @config_options("verify")
 def command(
-    paths: tuple[Path, ...], level: str, strong: bool, config: Config, output: Output
+    paths: tuple[Path, ...],
+    level: str,
+    strong: bool,
+    key: Path | None,
+    expect_sha256: str | None,
+    config: Config,
+    output: Output,
 ) -> int:
     """Test whether model files still hold the right bytes.
 
     A sealed file is held against its manifest: one read, and where it differs the tensor, the
     elements and the bits. Without a manifest all is tested that the format allows: structure, and
-    the checksums that torch.save writes and torch.load ignores. Nothing is loaded or executed.
+    the checksums that torch.save writes and torch.load ignores. Lists of SHA-256 digests and
+    model-signing bundles beside the files are held against them. Nothing is loaded or executed.
 
     Exit code 3 where bytes had nothing to be held against: seal the files while they are good.
 
@@ -43,6 +61,8 @@ def command(
       everybit verify checkpoints/step_1000
       everybit verify model.pt --json
       everybit verify model.safetensors --level structure
+      everybit verify release/ --key publisher.pub
+      everybit verify model.gguf --expect-sha256 9f86d081884c7d65...
     """
     from everybit.api.verify import verify
     from everybit.cli.progress import reading
@@ -52,6 +72,8 @@ def command(
             *paths,
             level="structure" if level == "structure" else "full",
             strong=strong,
+            key=key,
+            expect_sha256=expect_sha256,
             progress=progress,
         )
     return output.verdict(verdict)

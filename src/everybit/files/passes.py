@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import bisect
-import zlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import xxhash
+from isal import isal_zlib
 
 from everybit.core.digest import Algorithm, Digest
 from everybit.core.tree import LEAF_BYTES, TreeHasher
 from everybit.files import crc32
+from everybit.files.aside import hash_file, new_hasher, read_hashed
 from everybit.files.blocks import in_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from concurrent.futures import Future
 
     from everybit.files.source import ByteSource
 
-
-#: Bytes handed to a second thread at once: large enough that handing over costs nothing.
-_HANDED_BYTES: Final = 32 * LEAF_BYTES
+#: Older releases of isal have no function of their own for this.
+_join: Final[Callable[[int, int, int], int]] = getattr(isal_zlib, "crc32_combine", crc32.join)
 
 
 def no_progress(num_bytes: int) -> None:
@@ -32,29 +30,20 @@ def no_progress(num_bytes: int) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class LeafPass:
-    """Leaf digests of a file, and BLAKE3 where it was asked for.
+    """Leaf digests of a file.
 
     Attributes:
         leaves: XXH3-128 of each 64 KiB leaf, 16 bytes each.
         num_bytes: How many bytes there were.
-        blake3: Digest of all of them.
     """
 
     leaves: bytes
     num_bytes: int
-    blake3: Digest | None = None
 
 
-def read_leaves(
-    source: ByteSource,
-    *,
-    strong: bool = False,
-    progress: Callable[[int], None] = no_progress,
-) -> LeafPass:
-    """Read a file once for its leaf digests, and for BLAKE3 where `strong`."""
+def read_leaves(source: ByteSource, *, progress: Callable[[int], None] = no_progress) -> LeafPass:
+    """Read a file once for its leaf digests."""
     source.advise_sequential()
-    if strong:
-        return _read_strong(source, progress)
     leaves, num_bytes = bytearray(), 0
     for block, length in in_blocks(source, 0, source.size, _leaves_of):
         leaves += block
@@ -72,46 +61,9 @@ def _leaves_of(chunks: Iterable[memoryview]) -> bytes:
     return bytes(leaves)
 
 
-def _read_strong(source: ByteSource, progress: Callable[[int], None]) -> LeafPass:
-    leaves, num_bytes = bytearray(), 0
-    with _Aside() as aside:
-        for chunk in source.chunks(size=_HANDED_BYTES):
-            aside.update(chunk)
-            leaves += _leaves_of((chunk,))
-            num_bytes += len(chunk)
-            aside.wait()
-            progress(len(chunk))
-        digest = aside.digest()
-    return LeafPass(leaves=bytes(leaves), num_bytes=num_bytes, blake3=digest)
-
-
-class _Aside:
-    """BLAKE3 on a second thread, over the same buffers; a context manager."""
-
-    def __init__(self) -> None:
-        import blake3
-
-        self._hasher = blake3.blake3()
-        self._pool = ThreadPoolExecutor(1)
-        self._running: Future[Any] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
-
-    def update(self, chunk: memoryview) -> None:
-        """Start on a buffer, which must stay as it is until `wait`."""
-        self._running = self._pool.submit(self._hasher.update, chunk)
-
-    def wait(self) -> None:
-        """Return when the buffer is done with."""
-        if self._running is not None:
-            self._running.result()
-
-    def digest(self) -> Digest:
-        return Digest(Algorithm.BLAKE3, self._hasher.hexdigest())
+def read_blake3(source: ByteSource, *, progress: Callable[[int], None] = no_progress) -> Digest:
+    """Read a file once for its BLAKE3 digest."""
+    return Digest(Algorithm.BLAKE3, hash_file(source, ("blake3",), progress)["blake3"])
 
 
 @dataclass(slots=True)
@@ -133,12 +85,14 @@ class SealPass:
         crcs: CRC-32 of each leaf, little-endian.
         num_bytes: How many bytes there were.
         blake3: Digest of all of them.
+        sha256: Digest of all of them, where it was asked for.
     """
 
     leaves: bytearray = field(default_factory=bytearray)
     crcs: bytearray = field(default_factory=bytearray)
     num_bytes: int = 0
-    blake3: Digest | None = None
+    blake3: Digest
+    sha256: Digest | None = None
 
 
 def read_for_seal(
@@ -146,6 +100,7 @@ def read_for_seal(
     hashed: Iterable[Span],
     checked: Iterable[Span],
     *,
+    sha256: bool = False,
     progress: Callable[[int], None] = no_progress,
 ) -> SealPass:
     """Read a file once for everything that a manifest records.
@@ -154,38 +109,40 @@ def read_for_seal(
         source: The file.
         hashed: Ranges whose `hasher` gets their bytes; they may overlap.
         checked: Disjoint ranges whose `crc` is computed.
+        sha256: Compute SHA-256 as well.
         progress: Is told the bytes read, as they are.
     """
-    result = SealPass()
+    leaves, crcs = bytearray(), bytearray()
     waiting = sorted(hashed, key=lambda span: -span.start)
     active: list[Span] = []
     members = sorted(checked, key=lambda span: span.start)
     starts = [span.start for span in members]
+    aside = {name: new_hasher(name) for name in ("blake3", *(["sha256"] if sha256 else []))}
     position = 0
-    source.advise_sequential()
-    with _Aside() as aside:
-        for chunk in source.chunks(size=_HANDED_BYTES):
-            aside.update(chunk)
-            end = position + len(chunk)
-            while waiting and waiting[-1].start < end:
-                active.append(waiting.pop())
-            for span in active:
-                piece = chunk[max(0, span.start - position) : max(0, span.end - position)]
-                if span.hasher is not None and piece:
-                    span.hasher.update(piece)
-            active = [span for span in active if span.end > end]
-            for start in range(0, len(chunk), LEAF_BYTES):
-                leaf = chunk[start : start + LEAF_BYTES]
-                result.leaves += xxhash.xxh3_128_digest(leaf)
-                crc = zlib.crc32(leaf)
-                result.crcs += crc.to_bytes(4, "little")
-                _feed(members, starts, leaf, position + start, crc)
-            position = end
-            aside.wait()
-            progress(len(chunk))
-        result.blake3 = aside.digest()
-    result.num_bytes = position
-    return result
+    for chunk in read_hashed(source, list(aside.values())):
+        end = position + len(chunk)
+        while waiting and waiting[-1].start < end:
+            active.append(waiting.pop())
+        for span in active:
+            piece = chunk[max(0, span.start - position) : max(0, span.end - position)]
+            if span.hasher is not None and piece:
+                span.hasher.update(piece)
+        active = [span for span in active if span.end > end]
+        for start in range(0, len(chunk), LEAF_BYTES):
+            leaf = chunk[start : start + LEAF_BYTES]
+            leaves += xxhash.xxh3_128_digest(leaf)
+            crc = isal_zlib.crc32(leaf)
+            crcs += crc.to_bytes(4, "little")
+            _feed(members, starts, leaf, position + start, crc)
+        position = end
+        progress(len(chunk))
+    return SealPass(
+        leaves=leaves,
+        crcs=crcs,
+        num_bytes=position,
+        blake3=Digest(Algorithm.BLAKE3, aside["blake3"].hexdigest()),
+        sha256=Digest(Algorithm.SHA256, aside["sha256"].hexdigest()) if sha256 else None,
+    )
 
 
 def _feed(members: list[Span], starts: list[int], leaf: memoryview, at: int, crc: int) -> None:
@@ -197,6 +154,6 @@ def _feed(members: list[Span], starts: list[int], leaf: memoryview, at: int, crc
         low, high = max(span.start, at), min(span.end, end)
         if low < high:
             whole = high - low == len(leaf)
-            piece = crc if whole else zlib.crc32(leaf[low - at : high - at])
-            span.crc = crc32.join(span.crc, piece, high - low)
+            piece = crc if whole else isal_zlib.crc32(leaf[low - at : high - at])
+            span.crc = _join(span.crc, piece, high - low)
         index += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from everybit.core.finding import Location
+from everybit.core.finding import Location, Severity
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.checks.unsealed import check_unsealed
@@ -14,6 +14,7 @@ from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.seals.manifest import MANIFEST_NAME, SealedFile
 from everybit.files.seals.sealed import check_sealed
+from everybit.files.signatures.expected_digest import Expected, Witness, check_expected
 from everybit.files.source import ByteSource
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everybit.core.finding import Finding
+    from everybit.files.signatures.expected import ExpectedDigests
+    from everybit.files.signatures.keys import PublicKey
+
+#: Digests that can be forged.
+_WEAK = ("git-sha1", "md5", "sha1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +37,15 @@ class Thoroughness:
         full: Read every byte; else sizes and structure only.
         strong: Compare BLAKE3 as well.
         progress: Is told the bytes read, as they are.
+        key: Demands signatures of what is believed.
+        expected: Finds what lists and bundles beside files expect of them.
     """
 
     full: bool = True
     strong: bool = False
     progress: Callable[[int], None] = no_progress
+    key: PublicKey | None = None
+    expected: ExpectedDigests | None = None
 
 
 def check_file(path: Path, entry: SealedFile | None, name: str, how: Thoroughness) -> Outcome:
@@ -50,37 +60,115 @@ def check_file(path: Path, entry: SealedFile | None, name: str, how: Thoroughnes
     Raises:
         PathError: It cannot be read.
     """
-    if entry is None:
-        return _check_unsealed(path, name, how)
-    if not path.is_file():
+    if entry is not None and not path.is_file():
         gone = missing(name, listed_by=MANIFEST_NAME, expected_bytes=entry.size_bytes)
         return Outcome(findings=[gone], checked={"files against their seal": 1})
+    wanted = how.expected.of(path, sealed=entry is not None) if how.expected is not None else []
+    if not how.full:
+        # Asked for by name, a digest is read for at any level.
+        wanted = [item for item in wanted if item.witness is Witness.REQUEST]
+    unknown = [item for item in wanted if not item.known]
+    wanted = [item for item in wanted if item.known]
     with ByteSource(path) as source:
-        if how.full:
-            try:
-                return check_sealed(source, entry, name, strong=how.strong, progress=how.progress)
-            except MalformedError as error:
-                return Outcome(findings=[error.damage.finding(MANIFEST_NAME)])
-        outcome = check_unsealed(source, name, full=False)
-        # The bytes can be held against the seal; that this was not asked for is no gap.
-        outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]
-        if source.size != entry.size_bytes and not outcome.findings:
-            whole = bool(outcome.checked)
-            outcome.findings.append(_other_size(source.size, entry, name, whole=whole))
-        outcome.count("file sizes against their seal")
+        if entry is None:
+            outcome = _check_unsealed(source, name, how, wanted)
+        else:
+            outcome = _check_sealed(source, entry, name, how, wanted)
+    outcome.skipped += [
+        Skipped(what=f"{name}: its {item.algorithm} digest", why="it cannot be computed here")
+        for item in unknown
+    ]
+    return outcome
+
+
+def check_digests_only(path: Path, name: str, how: Thoroughness) -> Outcome:
+    """Hold a file that is no model against the lists that speak of it.
+
+    Raises:
+        PathError: It cannot be read.
+    """
+    wanted = how.expected.of(path, sealed=False) if how.expected is not None else []
+    with ByteSource(path) as source:
+        known = [item for item in wanted if item.known]
+        outcome = Outcome(findings=check_expected(source, known, name, how.progress))
+        outcome.num_bytes = source.size
+        _count(outcome, known)
+        return _changed(source, name, outcome) or outcome
+
+
+def _check_sealed(
+    source: ByteSource, entry: SealedFile, name: str, how: Thoroughness, wanted: list[Expected]
+) -> Outcome:
+    if how.full:
+        try:
+            outcome = check_sealed(source, entry, name, strong=how.strong, progress=how.progress)
+        except MalformedError as error:
+            return Outcome(findings=[error.damage.finding(MANIFEST_NAME)])
+        damaged = any(found.severity is not Severity.NOTE for found in outcome.findings)
+        if wanted and not damaged:
+            # As it was sealed; whether it is what others expect is a question of its own.
+            outcome.findings += check_expected(source, wanted, name, no_progress)
+            _count(outcome, wanted)
         return outcome
+    outcome = check_unsealed(source, name, full=False)
+    # The bytes can be held against the seal; that this was not asked for is no gap.
+    outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]
+    if source.size != entry.size_bytes and not outcome.findings:
+        whole = bool(outcome.checked)
+        outcome.findings.append(_other_size(source.size, entry, name, whole=whole))
+    outcome.count("file sizes against their seal")
+    if wanted and not outcome.findings:
+        outcome.findings += check_expected(source, wanted, name, how.progress)
+        _count(outcome, wanted)
+    return outcome
 
 
-def _check_unsealed(path: Path, name: str, how: Thoroughness) -> Outcome:
-    with ByteSource(path) as source:
-        outcome = check_unsealed(source, name, full=how.full, progress=how.progress)
-        if source.changed():
-            why = "it changed while it was read; verify again when nothing writes to it"
-            return Outcome(skipped=[Skipped(what=name, why=why)], num_bytes=outcome.num_bytes)
+def _check_unsealed(
+    source: ByteSource, name: str, how: Thoroughness, wanted: list[Expected]
+) -> Outcome:
+    others = check_expected(source, wanted, name, how.progress) if wanted else []
+    progress = no_progress if wanted else how.progress
+    outcome = check_unsealed(source, name, full=how.full, progress=progress)
+    if others:
+        # One damage is one finding: what places it best tells it, with the digest as evidence.
+        place = next(
+            (at for at, f in enumerate(outcome.findings) if f.severity is Severity.ERROR), None
+        )
+        if place is None:
+            outcome.findings += others
+        else:
+            best = outcome.findings[place]
+            evidence = {**best.evidence, "digest": dict(others[0].evidence)}
+            outcome.findings[place] = replace(best, evidence=evidence)
+    if wanted:
+        _count(outcome, wanted)
+        outcome.num_bytes = max(outcome.num_bytes, source.size)
+        # The digest covers every byte, whatever the format itself leaves unchecked.
+        outcome.skipped = [replace(item, promised=False) for item in outcome.skipped]
+    changed = _changed(source, name, outcome)
+    if changed is not None:
+        return changed
     if how.strong:
         why = "it is not sealed"
-        outcome.skipped.append(Skipped(what=f"{name}: comparison of BLAKE3 digests", why=why))
+        cryptographic = any(item.algorithm not in _WEAK for item in wanted)
+        outcome.skipped.append(
+            Skipped(
+                what=f"{name}: comparison of BLAKE3 digests", why=why, promised=not cryptographic
+            )
+        )
     return outcome
+
+
+def _changed(source: ByteSource, name: str, outcome: Outcome) -> Outcome | None:
+    if not source.changed():
+        return None
+    why = "it changed while it was read; verify again when nothing writes to it"
+    return Outcome(skipped=[Skipped(what=name, why=why)], num_bytes=outcome.num_bytes)
+
+
+def _count(outcome: Outcome, wanted: list[Expected]) -> None:
+    for witness in {item.witness for item in wanted}:
+        outcome.count(f"files against {witness}")
 
 
 def missing(name: str, *, listed_by: str, **evidence: int) -> Finding:

@@ -12,7 +12,8 @@ from everybit.files.damage import MalformedError
 from everybit.files.folder import holds_model, list_files, list_manifests
 from everybit.files.outcome import Outcome
 from everybit.files.parity.health import check_parity
-from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, SealedFile, load_manifest
+from everybit.files.seals.manifest import MANIFEST_NAME, Covers, Manifest, SealedFile
+from everybit.files.signatures.manifest_signature import load_checked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +33,11 @@ def verify_folder(folder: Path, how: Thoroughness) -> Outcome:
     sealed: dict[str, SealedFile] = {}
     covered: list[str] = []
     for prefix in list_manifests(folder):
-        manifest = _load(folder / prefix, prefix, outcome)
+        manifest = _load(folder / prefix, prefix, how, outcome)
         if manifest is None:
             continue
-        covered.append(prefix)
+        if manifest.covers is Covers.FOLDER:
+            covered.append(prefix)
         check_parity(
             folder / prefix, prefix, manifest, outcome, full=how.full, progress=how.progress
         )
@@ -74,12 +76,12 @@ def verify_file(path: Path, how: Thoroughness) -> Outcome:
     beside = False
     for folder in (path.parent, *path.absolute().parent.parents):
         if folder == path.parent:
-            manifest = _load(folder, "", outcome)
-            beside = manifest is not None
+            manifest = _load(folder, "", how, outcome)
+            beside = manifest is not None and manifest.covers is Covers.FOLDER
             if outcome.findings:
                 break
         else:
-            manifest = _load_above(folder, path, outcome)
+            manifest = _load_above(folder, path, how, outcome)
         if manifest is not None:
             name = path.absolute().relative_to(folder.absolute()).as_posix()
             entry = manifest.files.get(name)
@@ -91,10 +93,10 @@ def verify_file(path: Path, how: Thoroughness) -> Outcome:
     return outcome
 
 
-def _load(folder: Path, prefix: str, outcome: Outcome) -> Manifest | None:
+def _load(folder: Path, prefix: str, how: Thoroughness, outcome: Outcome) -> Manifest | None:
     name = prefix + MANIFEST_NAME
     try:
-        manifest = load_manifest(folder)
+        manifest = load_checked(folder, prefix, how.key, outcome)
         if manifest is None and (folder / MANIFEST_NAME).is_symlink():
             why = "the manifest is a link that leads nowhere or in a circle"
             outcome.skipped.append(Skipped(what=f"{name}: comparison with the seals", why=why))
@@ -106,9 +108,14 @@ def _load(folder: Path, prefix: str, outcome: Outcome) -> Manifest | None:
         return None
 
 
-def _load_above(folder: Path, path: Path, outcome: Outcome) -> Manifest | None:
+def _load_above(folder: Path, path: Path, how: Thoroughness, outcome: Outcome) -> Manifest | None:
+    told = Outcome()
     try:
-        return load_manifest(folder)
+        manifest = load_checked(folder, f"{folder.as_posix()}/", how.key, told)
+        name = path.absolute().relative_to(folder.absolute()).as_posix()
+        if manifest is not None and name in manifest.files:
+            outcome.add(told)
+        return manifest
     except (MalformedError, PathError):
         # Nobody asked about that folder, and whether it seals this file cannot be known.
         why = f"the manifest in {folder} does not hold or cannot be read"

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CRC_BYTES",
     "MANIFEST_NAME",
+    "OWN_NAMES",
     "SCHEMA",
     "SIGNATURE_NAME",
     "SUMS_NAME",
@@ -51,6 +52,7 @@ __all__ = [
     "decode_manifest",
     "load_manifest",
     "read_manifest_bytes",
+    "save_id_of",
     "write_manifest",
 ]
 
@@ -58,6 +60,8 @@ MANIFEST_NAME: Final = "MANIFEST.everybit.json"
 SIGNATURE_NAME: Final = "MANIFEST.everybit.sig"
 #: The list that `sha256sum -c` reads; `seal --sha256` writes it beside the manifest.
 SUMS_NAME: Final = "SHA256SUMS"
+#: What sealing writes beside files; none of it is sealed itself.
+OWN_NAMES: Final = frozenset({MANIFEST_NAME, SIGNATURE_NAME, SUMS_NAME})
 SCHEMA: Final = "everybit.manifest/1"
 
 _HEAD: Final = b'{\n"digest": "tree:'
@@ -122,6 +126,12 @@ class Manifest:
         )
         body = f'{lines},\n"files": {{\n{files}\n}}\n}}\n'.encode("ascii")
         return _HEAD + _body_digest(body) + _NECK + body
+
+
+def save_id_of(files: Mapping[str, SealedFile]) -> str:
+    """Return the id of a save that is known by its files only: equal for equal content."""
+    listed = "".join(f"{path}\0{files[path].tree}\n" for path in sorted(files)).encode()
+    return tree_digest("bytes", (len(listed),), listed).hex
 
 
 def _body_digest(body: bytes) -> bytes:

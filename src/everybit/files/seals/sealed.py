@@ -10,9 +10,11 @@ from everybit.core.tree import LEAF_BYTES, fold_leaves
 from everybit.core.verdict import Skipped
 from everybit.files.elements import tensor_digest
 from everybit.files.outcome import Outcome
-from everybit.files.passes import no_progress, read_leaves
+from everybit.files.passes import no_progress, read_blake3, read_leaves
 from everybit.files.reading import describe_not_a_model, read_structure
+from everybit.files.seals.as_written import written_damaged
 from everybit.files.seals.localize import Differences, find_differences
+from everybit.files.seals.manifest import TakenFrom
 from everybit.files.seals.replaced import is_another_file
 from everybit.files.seals.rewritten import compare_rewritten, is_consistent, lies_elsewhere
 from everybit.files.seals.tensor_damage import MAX_RANGES, damaged_tensors
@@ -48,18 +50,22 @@ def check_sealed(
         strong: Compare BLAKE3 as well, against those who may lie.
         progress: Is told the bytes read, as they are.
     """
-    outcome = Outcome()
-    done = read_leaves(source, strong=strong, progress=progress)
-    outcome.num_bytes = done.num_bytes
-    equal = done.num_bytes == sealed.size_bytes and done.leaves == sealed.leaves
-    if not equal:
-        outcome.findings += _explain(source, sealed, name, done.leaves)
-    elif strong and done.blake3 != sealed.blake3:
-        outcome.findings.append(_forged(sealed, name, str(done.blake3)))
+    outcome = Outcome(num_bytes=source.size)
+    # Equal BLAKE3 digests leave nothing to ask; XXH3 leaves then say where others part.
+    blake3 = read_blake3(source, progress=progress) if strong else None
+    if blake3 is None or blake3 != sealed.blake3:
+        done = read_leaves(source, progress=no_progress if strong else progress)
+        if done.num_bytes != sealed.size_bytes or done.leaves != sealed.leaves:
+            outcome.findings += _explain(source, sealed, name, done.leaves)
+        elif blake3 is not None:
+            outcome.findings.append(_forged(sealed, name, str(blake3)))
+    if sealed.taken_from is TakenFrom.MEMORY:
+        told = {finding.where.tensor for finding in outcome.findings}
+        outcome.findings += written_damaged(source, sealed, name, told)
     if source.changed():
         # What was read is neither the old file nor the new one.
         why = "it changed while it was read; verify again when nothing writes to it"
-        return Outcome(skipped=[Skipped(what=name, why=why)], num_bytes=done.num_bytes)
+        return Outcome(skipped=[Skipped(what=name, why=why)], num_bytes=outcome.num_bytes)
     outcome.count("files against their seal")
     if sealed.tensors:
         outcome.count("tensors against their seal", len(sealed.tensors))
@@ -96,7 +102,7 @@ def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -
 
 
 def _replaced(source: ByteSource, sealed: SealedFile, structure: Structure, name: str) -> Finding:
-    what, todo = describe_not_a_model(structure.format)
+    what, todo = describe_not_a_model(structure.format, source)
     return rule("FIL118").finding(
         f"{name} {what} where a model was sealed",
         where=Location(path=name, byte_range=(0, source.size)),

@@ -1,0 +1,119 @@
+"""Slow digests on threads of their own, over the buffers that a file is read into.
+
+A few buffers take turns: while BLAKE3 or SHA-256 works on one, the other is read and looked at. All
+of them release the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from everybit.core.tree import LEAF_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from everybit.files.source import ByteSource
+
+#: A whole number of leaves. What fits the cache is hashed twice as fast as what does not, and is
+#: still large enough for BLAKE3 to share out among cores.
+BUFFER_BYTES: Final = 16 * LEAF_BYTES
+_NUM_BUFFERS: Final = 3
+
+
+class Hasher(Protocol):
+    """What `hashlib` and `blake3` give."""
+
+    def update(self, data: Any, /) -> Any:
+        """Add the next bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the digest of all bytes so far."""
+
+
+class _ParallelBlake3:
+    """BLAKE3 over all cores: worth it only where nothing else keeps them busy."""
+
+    def __init__(self) -> None:
+        import blake3
+
+        self._hasher = blake3.blake3(max_threads=blake3.blake3.AUTO)
+
+    def update(self, data: memoryview, /) -> None:
+        self._hasher.update(data)
+
+    def hexdigest(self) -> str:
+        digest: str = self._hasher.hexdigest()
+        return digest
+
+
+def new_hasher(algorithm: str, *, size_bytes: int = 0) -> Hasher:
+    """Return a hasher by name: `blake3`, `git-sha1`, or one that `hashlib` knows.
+
+    Args:
+        algorithm: The name.
+        size_bytes: Size of the file; git hashes it first.
+    """
+    if algorithm == "blake3":
+        return _ParallelBlake3()
+    if algorithm == "git-sha1":
+        hasher = hashlib.sha1(usedforsecurity=False)
+        hasher.update(b"blob %d\0" % size_bytes)
+        return hasher
+    return hashlib.new(algorithm, usedforsecurity=False)
+
+
+def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memoryview]:
+    """Yield a file's bytes in order, each piece while the hashers work on it.
+
+    A view is valid until the next one is asked for. When the last was taken, the hashers are done.
+
+    Raises:
+        PathError: The file cannot be read.
+    """
+    source.advise_sequential()
+    if source.size <= BUFFER_BYTES:
+        for chunk in source.chunks(size=BUFFER_BYTES):
+            for hasher in hashers:
+                hasher.update(chunk)
+            yield chunk
+        return
+    buffers = [memoryview(bytearray(BUFFER_BYTES)) for _ in range(_NUM_BUFFERS)]
+    running: list[list[Future[Any]]] = [[] for _ in buffers]
+    # One thread each keeps the order of a hasher's updates.
+    pools = [ThreadPoolExecutor(1) for _ in hashers]
+    try:
+        position = turn = 0
+        while position < source.size:
+            for job in running[turn]:
+                job.result()
+            wanted = min(BUFFER_BYTES, source.size - position)
+            count = source.read_into(position, buffers[turn][:wanted])
+            if not count:
+                break
+            chunk = buffers[turn][:count]
+            running[turn] = [
+                pool.submit(hasher.update, chunk)
+                for pool, hasher in zip(pools, hashers, strict=True)
+            ]
+            yield chunk
+            position += count
+            turn = (turn + 1) % _NUM_BUFFERS
+        for job in [job for jobs in running for job in jobs]:
+            job.result()
+    finally:
+        for pool in pools:
+            pool.shutdown(cancel_futures=True)
+
+
+def hash_file(
+    source: ByteSource, algorithms: Sequence[str], progress: Callable[[int], None]
+) -> dict[str, str]:
+    """Read a file once and return its digests in hexadecimal, by algorithm."""
+    hashers = [new_hasher(name, size_bytes=source.size) for name in algorithms]
+    for chunk in read_hashed(source, hashers):
+        progress(len(chunk))
+    return {name: hasher.hexdigest() for name, hasher in zip(algorithms, hashers, strict=True)}
