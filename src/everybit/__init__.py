@@ -17,20 +17,25 @@ if TYPE_CHECKING:
     from everybit.api.diff import diff
     from everybit.api.env import env, env_diff
     from everybit.api.release import release
+    from everybit.api.repair import repair
     from everybit.api.report import report
     from everybit.api.run import run
     from everybit.api.seal import seal
     from everybit.api.verify import verify
+    from everybit.checkpoint import Arrival, Vault, check_load, digest, load_into, save
     from everybit.core.errors import EverybitError, FindingsError, StoppedError, UsageError
+    from everybit.core.explain import Explanation, explain_error
     from everybit.core.finding import Certainty, Finding, Location, Severity
     from everybit.core.verdict import Coverage, Status, Verdict
     from everybit.guard import Guard
     from everybit.ledger import Incident, load_incident, open_run
 
 __all__ = [
+    "Arrival",
     "Certainty",
     "Coverage",
     "EverybitError",
+    "Explanation",
     "Finding",
     "FindingsError",
     "Guard",
@@ -40,24 +45,33 @@ __all__ = [
     "Status",
     "StoppedError",
     "UsageError",
+    "Vault",
     "Verdict",
     "__version__",
+    "check_load",
     "diff",
+    "digest",
     "env",
     "env_diff",
+    "explain_error",
     "load_incident",
+    "load_into",
     "open_run",
     "release",
+    "repair",
     "report",
     "run",
+    "save",
     "seal",
     "verify",
 ]
 
 _HOME: Final = {
+    "Arrival": "everybit.checkpoint",
     "Certainty": "everybit.core.finding",
     "Coverage": "everybit.core.verdict",
     "EverybitError": "everybit.core.errors",
+    "Explanation": "everybit.core.explain",
     "Finding": "everybit.core.finding",
     "FindingsError": "everybit.core.errors",
     "Guard": "everybit.guard",
@@ -67,13 +81,20 @@ _HOME: Final = {
     "Status": "everybit.core.verdict",
     "StoppedError": "everybit.core.errors",
     "UsageError": "everybit.core.errors",
+    "Vault": "everybit.checkpoint",
     "Verdict": "everybit.core.verdict",
+    "check_load": "everybit.checkpoint",
+    "digest": "everybit.checkpoint",
     "env": "everybit.api.env",
     "env_diff": "everybit.api.env",
+    "explain_error": "everybit.core.explain",
     "load_incident": "everybit.ledger",
+    "load_into": "everybit.checkpoint",
     "open_run": "everybit.ledger",
     "release": "everybit.api.release",
+    "repair": "everybit.api.repair",
     "run": "everybit.api.run",
+    "save": "everybit.checkpoint",
     "seal": "everybit.api.seal",
     "verify": "everybit.api.verify",
 }

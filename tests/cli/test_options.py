@@ -51,6 +51,7 @@ FLAGS = {
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
     "seal": [*COMMON, "--parity", "--sha256", "--sign"],
+    "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],

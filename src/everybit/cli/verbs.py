@@ -26,6 +26,10 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "release": ("everybit.cli.release", "Let a paused job go on, or end it."),
     "seal": ("everybit.cli.seal", "Remember the bytes of model files in a manifest."),
     "verify": ("everybit.cli.verify", "Test whether model files still hold the right bytes."),
+    "repair": (
+        "everybit.cli.repair",
+        "Put the right bytes back, from parity, another copy or a checksum.",
+    ),
     "env": ("everybit.cli.env", "Record what this machine and process run on; compare records."),
     "rule": ("everybit.cli.rule", "Explain a rule: what it means and what to do."),
 }
