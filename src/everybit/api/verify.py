@@ -92,7 +92,7 @@ def verify(
         target=tuple(str(path) for path in paths),
         findings=tuple(total.findings),
         coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
-        stats={"bytes": total.num_bytes, "seconds": time.perf_counter() - began},
+        stats={"bytes": total.num_bytes, "seconds": time.perf_counter() - began, **total.stats},
     )
 
 

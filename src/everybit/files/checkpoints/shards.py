@@ -122,7 +122,7 @@ def check_index(
     unread = False
     for shard in expected:
         name = index.folder + shard
-        if name not in shelf.files:
+        if name not in shelf.files or not shelf.files[name].exists():
             if name not in sealed:
                 _tell_missing(work, shard, len(expected[shard]), len(expected))
             unread = True

@@ -114,7 +114,7 @@ def take_snapshot(shelf: Shelf, checkpoint: Checkpoint, damaged: set[str]) -> Sn
         else:
             files[part] = found
     try:
-        state = training_state(files.values())
+        state = training_state(files)
     except PathError as error:
         state = TrainingState()
         unread.append(error.where)

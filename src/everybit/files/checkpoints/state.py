@@ -17,7 +17,7 @@ from everybit.files.checkpoints.matching import match_entries
 from everybit.files.checkpoints.parameters import ModelState, find_models, split_averages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from os import PathLike
 
     from everybit.files.tensor import FileTensor
@@ -113,7 +113,7 @@ class TrainingState:
         models: State dicts of models; the largest first.
         averages: State dicts of moving averages (EMA, SWA).
         optimizers: The optimizers.
-        counters: Numbers of steps and epochs by `file:key path` (`key path` for a single file).
+        counters: Numbers of steps and epochs by `part:key path` (`key path` for a single file).
         schedulers: Key paths of learning-rate schedulers.
         rates: Learning rates of all groups.
     """
@@ -142,14 +142,17 @@ def read_training_state(path: str | PathLike[str]) -> TrainingState:
     """
     place = Path(path)
     if not place.is_dir():
-        return training_state([read_contents(place)])
+        return training_state({place.name: read_contents(place)})
     names = sorted(child.name for child in place.iterdir() if child.is_file())
     kept = [name for name in names if name.endswith((".pt", ".pth", ".bin", ".safetensors"))]
-    return training_state([read_contents(place / name, name) for name in kept])
+    return training_state({name: read_contents(place / name, name) for name in kept})
 
 
-def training_state(files: Iterable[Contents]) -> TrainingState:
+def training_state(files: Mapping[str, Contents]) -> TrainingState:
     """Return the training state that the files of one checkpoint hold together.
+
+    Args:
+        files: By the part that each plays, which names its counters.
 
     Raises:
         PathError: A file cannot be read.
@@ -160,15 +163,14 @@ def training_state(files: Iterable[Contents]) -> TrainingState:
     counters: dict[str, float] = {}
     schedulers: list[str] = []
     rates: list[float] = []
-    kept = list(files)
-    for contents in kept:
+    for part, contents in files.items():
         roots = _optimizer_roots(contents)
         optimizers += [_optimizer(contents, root) for root in roots]
         rest = [t for t in contents.tensors if not any(_below(t.name, root) for root in roots)]
         live, averaged = split_averages(rest, contents.values, training=bool(roots))
         models += find_models(contents, live, roots)
         averages += [ModelState.of(contents, root, found) for root, found in averaged]
-        label = f"{contents.name}:" if len(kept) > 1 else ""
+        label = f"{part}:" if len(files) > 1 else ""
         for key, value in _counters(contents, rest).items():
             counters[f"{label}{key}"] = value
             if key.rpartition(".")[2] == "last_epoch":

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
-from everybit.files.checks.placed import Thoroughness, check_file, missing, not_listed
-from everybit.files.checks.shard_index import check_shard, is_index, shards_of
+from everybit.files.checkpoints.check import check_alone, check_together
+from everybit.files.checks.placed import Thoroughness, check_file, not_listed
+from everybit.files.checks.shard_index import is_index
 from everybit.files.damage import MalformedError
 from everybit.files.folder import holds_model, list_files, list_manifests
 from everybit.files.outcome import Outcome
@@ -54,9 +55,15 @@ def verify_folder(folder: Path, how: Thoroughness) -> Outcome:
         if any(name.startswith(prefix) for prefix in covered):
             outcome.findings.append(not_listed(path, name))
         outcome.add(_attempt(path, None, name, how))
-    for name, path in files.items():
-        if is_index(name):
-            _check_shards(path, name, sealed, outcome)
+    outcome.add(
+        check_together(
+            files,
+            outcome.findings,
+            sealed=set(sealed),
+            full=how.full,
+            folder_name=folder.absolute().name,
+        )
+    )
     if not outcome.checked and not outcome.findings and not outcome.skipped:
         why = "it holds no manifest and no model file; seal it, or name another one"
         outcome.skipped.append(Skipped(what="the folder's files", why=why))
@@ -90,7 +97,21 @@ def verify_file(path: Path, how: Thoroughness) -> Outcome:
     if entry is None and beside and path.exists():
         outcome.findings.append(not_listed(path, path.name))
     outcome.add(check_file(path, entry, path.name, how))
+    _check_around(path, how, outcome)
     return outcome
+
+
+def _check_around(path: Path, how: Thoroughness, outcome: Outcome) -> None:
+    """Check a single file's own parts against each other, or an index against its shards."""
+    if is_index(path.name):
+        try:
+            files = list_files(path.parent, dangling=True)
+        except PathError:
+            files = {path.name: path}
+        beside = {name: found for name, found in files.items() if "/" not in name}
+        outcome.add(check_alone(path.name, beside, outcome.findings, full=how.full))
+    else:
+        outcome.add(check_alone(path.name, {path.name: path}, outcome.findings, full=how.full))
 
 
 def _load(folder: Path, prefix: str, how: Thoroughness, outcome: Outcome) -> Manifest | None:
@@ -137,34 +158,3 @@ def _is_model(path: Path, name: str, outcome: Outcome) -> bool:
         why = f"it cannot be read: {error.what}"
         outcome.skipped.append(Skipped(what=name, why=why))
         return False
-
-
-def _check_shards(path: Path, name: str, sealed: dict[str, SealedFile], outcome: Outcome) -> None:
-    """Hold the shards that an index lists against it; a manifest told of those that are gone."""
-    try:
-        shards = shards_of(path)
-    except PathError:
-        shards = None
-    if shards is None:
-        why = "it is no index that this release reads"
-        outcome.skipped.append(Skipped(what=f"{name}: shards", why=why))
-        return
-    above = name.rpartition("/")[0]
-    told = {finding.where.path for finding in outcome.findings}
-    for shard, tensors in shards.items():
-        place = f"{above}/{shard}" if above else shard
-        if not (path.parent / shard).exists():
-            if place not in sealed:
-                outcome.findings.append(missing(place, listed_by=name))
-            continue
-        if place in told:
-            continue  # its own damage explains what it lacks
-        try:
-            mismatch = check_shard(path.parent / shard, place, name, tensors)
-        except PathError as error:
-            why = f"it cannot be read: {error.what}"
-            outcome.skipped.append(Skipped(what=f"{name}: tensors of {place}", why=why))
-            continue
-        if mismatch is not None:
-            outcome.findings.append(mismatch)
-    outcome.count("shards listed by an index", len(shards))
