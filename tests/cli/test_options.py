@@ -50,7 +50,7 @@ FLAGS = {
     "diff": [*COMMON],
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
-    "seal": [*COMMON, "--parity", "--sha256", "--sign"],
+    "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],

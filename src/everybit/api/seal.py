@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from everybit.files.parity.layout import Code
     from everybit.files.signatures.keys import PrivateKey
 
 
@@ -26,6 +27,7 @@ def seal(
     sha256: bool = False,
     sign: str | os.PathLike[str] | None = None,
     parity: float | str | None = None,
+    parity_code: str | None = None,
     progress: Callable[[int], None] = no_progress,
 ) -> list[Path]:
     """Seal files and folders: write `MANIFEST.everybit.json` beside what they hold.
@@ -42,6 +44,7 @@ def seal(
             an encrypted one is taken from the variable `EVERYBIT_KEY_PASSWORD`.
         parity: Also write parity of this share of the data (0.05, or "5%"), from which
             `everybit.repair` restores what is lost.
+        parity_code: `xor` or `rs` (Reed-Solomon, extra `parity`); XOR up to 100 % where None.
         progress: Is told the bytes read, as they are.
 
     Returns:
@@ -54,7 +57,9 @@ def seal(
         DamagedError: A file is damaged, or a manifest that is to be kept is; names the rule.
             Nothing is written then.
     """
-    return seal_verdict(*paths, sha256=sha256, sign=sign, parity=parity, progress=progress)[1]
+    return seal_verdict(
+        *paths, sha256=sha256, sign=sign, parity=parity, parity_code=parity_code, progress=progress
+    )[1]
 
 
 def seal_verdict(
@@ -62,19 +67,21 @@ def seal_verdict(
     sha256: bool = False,
     sign: str | os.PathLike[str] | None = None,
     parity: float | str | None = None,
+    parity_code: str | None = None,
     progress: Callable[[int], None] = no_progress,
 ) -> tuple[Verdict, list[Path]]:
     """Seal, and also return what was covered, as the verdict that the command line prints."""
     began = time.perf_counter()
     key = _key(sign)
     share = _share(parity)
+    code = _code(parity_code, share)
     gathered = gather(paths, sha256=sha256, progress=progress)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     written, guarantees = [], []
     skipped = []
     for folder, found in gathered.items():
         signed = (folder / SIGNATURE_NAME).is_file()
-        guarantees += _write(folder, found, now, share, key, progress)
+        guarantees += _write(folder, found, now, share, code, key, progress)
         written.append(folder / MANIFEST_NAME)
         if signed and key is None:
             why = "it signed the manifest that was there before; sign again with --sign"
@@ -117,6 +124,7 @@ def _write(
     found: Gathered,
     now: str,
     share: float | None,
+    code: Code | None,
     key: PrivateKey | None,
     progress: Callable[[int], None],
 ) -> list[str]:
@@ -133,7 +141,7 @@ def _write(
     if share is not None:
         from everybit.files.parity.writing import write_parity
 
-        record = write_parity(folder, manifest, redundancy=share, progress=progress)
+        record = write_parity(folder, manifest, redundancy=share, code=code, progress=progress)
         manifest = replace(manifest, parity=record.encode())
         guarantees.append(record.guarantee())
     write_manifest(folder, manifest)
@@ -159,3 +167,16 @@ def _share(parity: float | str | None) -> float | None:
     from everybit.files.parity.layout import parse_redundancy
 
     return parse_redundancy(parity)
+
+
+def _code(parity_code: str | None, share: float | None) -> Code | None:
+    if parity_code is None:
+        return None
+    from everybit.core.errors import UsageError
+    from everybit.files.parity.layout import Code
+
+    if share is None:
+        raise UsageError("a parity code without parity", todo="say how much: --parity 10%")
+    if parity_code not in list(Code):
+        raise UsageError(f"no parity code {parity_code!r}", todo=f"choose {' or '.join(Code)}")
+    return Code(parity_code)

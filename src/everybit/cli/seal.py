@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     metavar="SHARE",
     help="Also write parity of this share of the data (5%), for `everybit repair`.",
 )
+@click.option(
+    "--parity-code",
+    type=click.Choice(["xor", "rs"]),
+    help="XOR, or Reed-Solomon that bears several losses a stripe.  [default: xor up to 100%]",
+)
 @click.option("--sha256", is_flag=True, help="Record SHA-256 too, and write SHA256SUMS.")
 @click.option(
     "--sign",
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[Path, ...],
     parity: str | None,
+    parity_code: str | None,
     sha256: bool,
     sign: Path | None,
     config: Config,
@@ -58,7 +64,12 @@ def command(
 
     with reading(output, "sealing", paths) as progress:
         verdict, manifests = seal_verdict(
-            *paths, sha256=sha256, sign=sign, parity=parity, progress=progress
+            *paths,
+            sha256=sha256,
+            sign=sign,
+            parity=parity,
+            parity_code=parity_code,
+            progress=progress,
         )
     code = output.verdict(verdict)
     for manifest in manifests:
