@@ -8,7 +8,7 @@ import pytest
 
 from everybit.core.dtype import ITEMSIZE
 from everybit.core.tree import tree_digest
-from everybit.diff import elements
+from everybit.diff import stored as stored_module
 from everybit.diff.elements import MAX_RANGES, changed_elements
 from everybit.diff.stored import StoredTensor
 from everybit.diff.tensors import MAX_FINDINGS, diff_tensors
@@ -86,7 +86,7 @@ def test_zero_dimensional_and_empty_tensors() -> None:
 
 
 def test_many_elements_are_told_as_ranges_across_chunks(monkeypatch) -> None:
-    monkeypatch.setattr(elements, "CHUNK_BYTES", 256)
+    monkeypatch.setattr(stored_module, "CHUNK_BYTES", 256)
     data = bytes(values(1000))
     spans = [(60, 70), (128, 129), (300, 500)]
     other = bytearray(data)
@@ -101,7 +101,7 @@ def test_many_elements_are_told_as_ranges_across_chunks(monkeypatch) -> None:
 
 
 def test_ranges_beyond_the_limit_are_covered_and_said_to_be_inexact(monkeypatch) -> None:
-    monkeypatch.setattr(elements, "CHUNK_BYTES", 512)
+    monkeypatch.setattr(stored_module, "CHUNK_BYTES", 512)
     data = bytes(values(4000))
     other = bytearray(data)
     for element in range(0, 4000, 2):
@@ -117,17 +117,21 @@ def test_ranges_beyond_the_limit_are_covered_and_said_to_be_inexact(monkeypatch)
 
 def test_dtype_shape_and_names_that_differ() -> None:
     data = bytes(values(6))
-    a = [stored("w", data), stored("same", data), stored("gone", data)]
-    b = [stored("w", data, shape=(2, 3)), stored("same", data), stored("new", data)]
+    a = [stored("w", data), stored("same", data), stored("gone", bytes(values(6, 1)))]
+    b = [
+        stored("w", data, shape=(2, 3)),
+        stored("same", data),
+        stored("new", bytes(values(6, 2))),
+    ]
     found = diff_tensors([(a, b)])
     by_name = {finding.where.tensor: finding for finding in found.findings}
     assert by_name.keys() == {"w", "gone", "new"}
     assert by_name["w"].message == "w: float32[6] in A, float32[2, 3] in B"
     assert by_name["gone"].evidence["only_in"] == "A"
     assert by_name["new"].evidence["kind"] == "missing"
-    assert found.first.where.tensor == "w"
+    assert by_name["new"].evidence["class"] == "extra"
     cast = diff_tensors([([stored("w", data)], [stored("w", data, "int32")])])
-    assert "float32[6] in A, int32[6] in B" in cast.findings[0].message
+    assert "float32 in A, int32 in B" in cast.findings[0].message
 
 
 def test_negative_zero_and_nan_payloads_are_bits_like_others() -> None:
@@ -162,14 +166,29 @@ def test_a_second_name_for_the_same_bytes_is_no_difference() -> None:
     tied = diff_tensors([(a, [stored("wte", data)])])
     assert tied.first is None
     assert "tied" in tied.coverage.skipped[0].why
+    assert tied.comparison["class"] == "tied"
+    # Written twice, as safetensors has to, it is tied as well.
     a[1] = stored("lm_head", data, storage=("y",))
+    assert diff_tensors([(a, [stored("wte", data)])]).comparison["class"] == "tied"
+    a[1] = stored("lm_head", flipped(data, 3), storage=("y",))
     assert diff_tensors([(a, [stored("wte", data)])]).first.kind == "missing"
+
+
+def test_norms_are_not_tied_for_being_all_ones() -> None:
+    ones = np.ones(16, "<f4").tobytes()
+    a = [stored("norm.1.weight", ones), stored("norm.2.weight", ones)]
+    found = diff_tensors([(a, a[:1])])
+    assert found.first.kind == "missing"
+    assert found.comparison["meaning"] == "incomplete"
 
 
 def test_a_tensor_that_cannot_be_read_leaves_the_verdict_open() -> None:
     data = bytes(values(6))
-    a = [stored("w", data), stored("packed", data, tree=None, unreadable="a compressed member")]
-    found = diff_tensors([(a, a)])
+    a, b = (
+        [stored("w", data), stored("packed", data, tree=None, unreadable="a compressed member")]
+        for _ in range(2)
+    )
+    found = diff_tensors([(a, b)])
     assert found.first is None
     (skip,) = found.coverage.skipped
     assert (skip.what, skip.why, skip.promised) == (
@@ -186,7 +205,7 @@ def test_of_very_many_differing_tensors_all_are_named_and_some_are_placed() -> N
     b = [stored(name, flipped(data, 1)) for name in names]
     found = diff_tensors([(a, b)])
     assert len(found.findings) == MAX_FINDINGS
-    assert found.findings[0].evidence["tensors"] == names
+    assert [row["tensor"] for row in found.comparison["tensors"]] == names
     assert found.stats["differing"] == len(names)
     assert not found.coverage.skipped[0].promised
 

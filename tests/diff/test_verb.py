@@ -213,7 +213,12 @@ def test_folders_are_compared_file_by_file(tmp_path, weights) -> None:
     assert diff(tmp_path / "a", tmp_path / "b").ok
     (tmp_path / "b" / "step-2" / "model.safetensors").unlink()
     verdict = diff(tmp_path / "a", tmp_path / "b")
-    assert {finding.evidence["only_in"] for finding in verdict.findings} == {"A"}
+    (finding,) = verdict.findings
+    assert (finding.evidence["class"], finding.where.path) == (
+        "file missing",
+        "step-2/model.safetensors",
+    )
+    assert verdict.first.kind == "missing"
     with pytest.raises(PathError, match="is in step-1"):
         diff(tmp_path / "a", tmp_path / "b" / "step-1" / "model.safetensors")
 
@@ -240,11 +245,22 @@ def test_plain_values_beside_the_tensors_are_told(tmp_path, weights) -> None:
     assert "3 differ" in why
 
 
-def test_a_damaged_file_names_its_rule(tmp_path, weights) -> None:
+def test_a_cut_file_is_compared_as_far_as_it_goes(tmp_path, weights) -> None:
     save_file(weights, tmp_path / "a.safetensors")
     whole = (tmp_path / "a.safetensors").read_bytes()
     (tmp_path / "b.safetensors").write_bytes(whole[:-100])
-    with pytest.raises(DamagedError, match="FIL"):
+    verdict = diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    (finding,) = verdict.findings
+    assert finding.evidence["class"] == "damaged file"
+    assert (finding.evidence["side"], finding.evidence["damaged_by"]) == ("B", "FIL104")
+    assert verdict.exit_code() == 1
+
+
+def test_a_damaged_file_of_which_nothing_can_be_compared_names_its_rule(tmp_path, weights) -> None:
+    save_file(weights, tmp_path / "a.safetensors")
+    whole = (tmp_path / "a.safetensors").read_bytes()
+    (tmp_path / "b.safetensors").write_bytes(whole[:20])
+    with pytest.raises(DamagedError, match="FIL104"):
         diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
     (tmp_path / "c.pt").write_text("not a model")
     with pytest.raises(DamagedError, match="FIL118"):

@@ -29,11 +29,13 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
     Returns:
         The verdict. `first` is the first value that parts with its kind, None where none does;
         `explained_by` lists differences of environment, code and configuration that precede it.
+        Of files and folders, `comparison` holds the class of the whole, a headline, and every
+        tensor that differs.
 
     Raises:
         PathError: A path cannot be read, or holds neither a run nor a model file.
         UsageError: One is a run and the other is not.
-        DamagedError: A model file is damaged.
+        DamagedError: A model file is damaged so that nothing in it can be compared.
     """
     began = time.perf_counter()
     paths = Path(a), Path(b)
@@ -54,6 +56,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
         first=outcome.first,
         has_first=True,
         explained_by=outcome.explained_by,
+        comparison=outcome.comparison,
     )
 
 

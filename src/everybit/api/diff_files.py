@@ -2,79 +2,146 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from everybit.api.diff_bytes import first_difference
+from everybit.api.diff_reader import Sources
+from everybit.api.diff_side import fault_of, place_like, read_file
 from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from everybit.api.diff_side import SideFile
+    from everybit.diff.faults import Fault
     from everybit.diff.outcome import Outcome
-    from everybit.diff.stored import StoredTensor
-    from everybit.files import FileTensor, FileTensors
 
 #: Differing plain values that are told in full.
-_MAX_SHOWN = 8
-_MAX_TEXT = 60
-_MODEL_SUFFIXES = frozenset({".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".distcp"})
+_MAX_SHOWN: Final = 8
+_MAX_TEXT: Final = 60
 
 
 def diff_files(a: Path, b: Path) -> Outcome:
-    """Compare two model files, or all model files of two folders.
+    """Compare two model files, or all files of two folders.
 
-    Files of two folders belong together by their relative path. Where those differ (another number
-    of shards, a folder against a file) all tensors of a side are taken together.
+    Files of two folders belong together by their relative path. Where no model has the same path
+    on both sides (another number of shards, another format), or a folder is compared with a file,
+    all tensors of a side are taken together.
 
     Raises:
         PathError: A path cannot be read or holds no model file.
-        DamagedError: A model file is damaged.
+        DamagedError: A model file is damaged so that nothing in it can be compared.
     """
+    from everybit.api.diff_folders import diff_folders, read_whole_side
+
+    with Sources() as sources:
+        if a.is_dir() and b.is_dir():
+            outcome = diff_folders(sources, a, b)
+        elif a.is_dir() or b.is_dir():
+            sides = [read_whole_side(sources, path) for path in (a, b)]
+            outcome = diff_sides(*sides)
+        else:
+            outcome = _diff_two(sources, a, b)
+        sources.check_unchanged()
+    return outcome
+
+
+def _diff_two(sources: Sources, a: Path, b: Path) -> Outcome:
+    same = first_difference(sources, a, b) is None
+    one = read_file(sources, a, a.name)
+    if same:
+        return _same(one)
+    other = read_file(sources, b, b.name)
+    return diff_sides([one], [other], sources=sources)
+
+
+def _same(file: SideFile) -> Outcome:
+    """Return the outcome for two files of the same bytes, whole or not."""
     from everybit.diff.tensors import diff_tensors
 
-    read = [_read_side(a), _read_side(b)]
-    files = [dict(side) for side, _ in read]
-    skipped = [skip for _, skips in read for skip in skips]
-    if a.is_dir() and b.is_dir() and (files[0].keys() & files[1].keys()):
-        relative = sorted(files[0].keys() | files[1].keys())
-        pairs = [(files[0].get(path, []), files[1].get(path, [])) for path in relative]
+    skipped = list(file.skipped)
+    if file.damages:
+        damage = file.damages[0]
+        why = f"both are damaged in the same way ({damage.rule}): {damage.message}"
+        skipped.append(Skipped(what="what the files should hold", why=why))
+    return diff_tensors([(file.tensors, file.tensors)], skipped=skipped, same_bytes=True)
+
+
+def diff_sides(
+    ones: list[SideFile], others: list[SideFile], *, sources: Sources | None = None
+) -> Outcome:
+    """Compare all tensors of one side with all of the other."""
+    from everybit.diff.tensors import diff_tensors
+
+    faults = []
+    if len(ones) == len(others) == 1 and sources is not None:
+        faults = compare_damaged(sources, ones[0], others[0])
     else:
-        together = [[each for group in side.values() for each in group] for side in files]
-        for side, tensors in zip((a, b), together, strict=True):
-            _refuse_repeated(side, tensors)
-        pairs = [(together[0], together[1])]
-    return diff_tensors(pairs, skipped=[*skipped, *_beside_tensors(a, b)])
+        for file in (*ones, *others):
+            if file.damages:
+                raise file.damages[0].error(file.path)
+    values = differing_values(ones, others)
+    skipped = [item for file in (*ones, *others) for item in file.skipped]
+    skipped += tell_values(ones, others, values)
+    pair = (
+        [t for file in ones for t in file.tensors],
+        [t for file in others for t in file.tensors],
+    )
+    return diff_tensors([pair], skipped=skipped, values=values, faults=faults, same_bytes=False)
 
 
-def _beside_tensors(a: Path, b: Path) -> list[Skipped]:
-    """Tell that only tensors are compared, and which plain values beside them differ."""
-    from everybit.files import read_plain_values
+def compare_damaged(sources: Sources, one: SideFile, other: SideFile) -> list[Fault]:
+    """Return the damage of two files, and make what is left of them comparable.
 
-    if a.is_dir() or b.is_dir():
-        why = "only tensors are compared; epochs, steps and other objects in the files are not"
-        return [Skipped(what="values beside the tensors", why=why, promised=False)]
-    (one, whole_a), (other, whole_b) = read_plain_values(a), read_plain_values(b)
-    if not one and not other and whole_a and whole_b:
-        return []
-    both = [key for key in one if key in other]
+    Raises:
+        DamagedError: Nothing of one of them can be compared.
+    """
+    borrowed = [place_like(sources, one, other), place_like(sources, other, one)]
+    faults = []
+    for side, file, placed in zip("AB", (one, other), borrowed, strict=True):
+        if file.damages and not file.tensors:
+            raise file.damages[0].error(file.path)
+        fault = fault_of(side, file, borrowed=placed)
+        if fault is not None:
+            faults.append(fault)
+    return faults
+
+
+def differing_values(
+    ones: list[SideFile], others: list[SideFile], *, prefix: str = ""
+) -> list[tuple[str, object, object]]:
+    """Return the plain values that both sides have and that differ, by key."""
+    a = {key: value for file in ones for key, value in file.values.items()}
+    b = {key: value for file in others for key, value in file.values.items()}
     # Text forms: NaN is equal to itself, and 1 is not True.
-    differing = [key for key in both if repr(one[key]) != repr(other[key])]
-    alone = len(one) + len(other) - 2 * len(both)
-    parts = [
-        f"only tensors are judged; of {len(both)} plain values in both, {len(differing)} differ"
+    return [
+        (f"{prefix}{key}", a[key], b[key]) for key in a if key in b and repr(a[key]) != repr(b[key])
     ]
+
+
+def tell_values(
+    ones: list[SideFile], others: list[SideFile], differing: list[tuple[str, object, object]]
+) -> list[Skipped]:
+    """Tell that tensors are judged, and which plain values beside them differ."""
+    a = {key for file in ones for key in file.values}
+    b = {key for file in others for key in file.values}
+    whole = all(file.values_whole for file in (*ones, *others))
+    if not a and not b and whole:
+        return []
+    both = a & b
+    what = f"only tensors are judged; of {len(both)} plain values in both, {len(differing)} differ"
     if differing:
         shown = [
-            f"{key}: {_short(one[key])} in A, {_short(other[key])} in B"
-            for key in differing[:_MAX_SHOWN]
+            f"{key}: {_short(one)} in A, {_short(other)} in B"
+            for key, one, other in differing[:_MAX_SHOWN]
         ]
         more = [f"{len(differing) - _MAX_SHOWN} more"] if len(differing) > _MAX_SHOWN else []
-        parts[0] += f" ({'; '.join([*shown, *more])})"
-    if alone:
+        what += f" ({'; '.join([*shown, *more])})"
+    parts = [what]
+    if alone := len(a ^ b):
         parts.append(f"{alone} are in one only")
-    if not (whole_a and whole_b):
+    if not whole:
         parts.append("other objects are not looked into")
     return [Skipped(what="values beside the tensors", why="; ".join(parts), promised=False)]
 
@@ -84,84 +151,14 @@ def _short(value: object) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
-def _read_side(path: Path) -> tuple[list[tuple[str, list[StoredTensor]]], list[Skipped]]:
-    """Return the tensors of each model file by relative path, and what was left aside."""
-    from everybit.files import read_tensors
-
-    if not path.is_dir():
-        found = read_tensors(path)
-        return [(path.name, _stored(found, path, path.name))], _unread(found, path.name)
-    files: list[tuple[str, list[StoredTensor]]] = []
-    skipped: list[Skipped] = []
-    others = 0
-    for place in _walk(path):
-        relative = place.relative_to(path).as_posix()
-        if place.suffix.lower() not in _MODEL_SUFFIXES:
-            others += 1
-            continue
-        found = read_tensors(place)
-        files.append((relative, _stored(found, place, relative)))
-        skipped += _unread(found, relative)
-    if not files:
-        raise PathError(
-            "holds neither a run nor a model file",
-            where=str(path),
-            todo="name a folder that a Guard made, or one with .safetensors or .pt files in it",
-        )
-    if others:
-        why = f"{others} in {path} are no model files by their names"
-        skipped.append(Skipped(what="files", why=why, promised=False))
-    return files, skipped
-
-
-def _walk(folder: Path) -> list[Path]:
-    def refuse(error: OSError) -> None:
-        raise PathError.from_os_error(error, error.filename or folder) from error
-
-    return sorted(
-        Path(root) / name
-        for root, _, names in os.walk(folder, onerror=refuse)
-        for name in names
-        if not name.startswith(".")
-    )
-
-
-def _stored(found: FileTensors, path: Path, relative: str) -> list[StoredTensor]:
-    from everybit.diff.stored import StoredTensor
-    from everybit.files import read_tensor_bytes
-
-    return [
-        StoredTensor(
-            path=relative,
-            name=each.name,
-            dtype=each.dtype,
-            shape=each.shape,
-            num_bytes=each.num_bytes,
-            tree=each.tree,
-            unreadable=each.unreadable,
-            storage=_storage(relative, each),
-            read=partial(read_tensor_bytes, path, each),
-        )
-        for each in found.tensors
-    ]
-
-
-def _storage(relative: str, tensor: FileTensor) -> tuple[object, ...]:
-    if not tensor.byte_ranges:
-        return ()
-    return (relative, tensor.member, tensor.byte_ranges, tensor.dtype, tensor.shape, tensor.stride)
-
-
-def _unread(found: FileTensors, relative: str) -> list[Skipped]:
-    return [replace(item, what=f"{relative}: {item.what}") for item in found.skipped]
-
-
-def _refuse_repeated(side: Path, tensors: list[StoredTensor]) -> None:
+def refuse_repeated(side: Path, files: list[SideFile]) -> None:
+    """Raise `PathError` where two files of a side hold a tensor of the same name."""
     seen: dict[str, str] = {}
-    for each in tensors:
-        if seen.setdefault(each.name, each.path) != each.path:
-            raise PathError(
-                f"tensor {each.name!r} is in {seen[each.name]} and in {each.path}",
-                where=str(side),
-                todo="name the two files that should be equal",
-            )
+    for file in files:
+        for each in file.tensors:
+            if seen.setdefault(each.name, file.relative) != file.relative:
+                raise PathError(
+                    f"tensor {each.name!r} is in {seen[each.name]} and in {file.relative}",
+                    where=str(side),
+                    todo="name the two files that should be equal",
+                )

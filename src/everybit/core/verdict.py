@@ -81,6 +81,7 @@ class Verdict:
         first: `diff` only: the first value that parts.
         has_first: Whether `first` belongs in the JSON (a diff that found nothing says null).
         explained_by: `diff` only: differences of environment and code that precede `first`.
+        comparison: `diff` of files only: class, headline and table by tensor, JSON-ready.
     """
 
     command: str
@@ -91,6 +92,7 @@ class Verdict:
     first: Divergence | None = None
     has_first: bool = False
     explained_by: tuple[Mapping[str, Any], ...] = ()
+    comparison: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         ordered = sorted(self.findings, key=lambda finding: -finding.severity.rank)
@@ -121,7 +123,9 @@ class Verdict:
         if self.findings:
             first = self.findings[0]
             more = f" (and {len(self.findings) - 1} more)" if len(self.findings) > 1 else ""
-            raise FindingsError(f"{first.rule} {first.message}{more}", todo=first.remedy)
+            raise FindingsError(
+                f"{first.rule} {first.message}{more}", todo=first.remedy, findings=self.findings
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
@@ -137,4 +141,6 @@ class Verdict:
         if self.has_first:
             data["first"] = self.first.to_json() if self.first else None
             data["explained_by"] = [dict(item) for item in self.explained_by]
+        if self.comparison is not None:
+            data["comparison"] = dict(self.comparison)
         return data

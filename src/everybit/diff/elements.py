@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.change import MAX_LISTED, Change, changes_between
 from everybit.core.dtype import ITEMSIZE
+from everybit.diff.stored import SideBySide
 
 if TYPE_CHECKING:
     from everybit.diff.stored import StoredTensor
 
-#: Bytes of each side held at a time; a multiple of every element size.
-CHUNK_BYTES: Final = 16 * 1024 * 1024
 #: Ranges of differing elements told; the last one reaches to the last differing element.
 MAX_RANGES: Final = 64
 
@@ -37,6 +37,11 @@ class Changed:
     whole: bool
 
     @property
+    def span(self) -> tuple[int, int]:
+        """`[first, last)` over all differing elements."""
+        return (self.ranges[0][0], self.ranges[-1][1]) if self.ranges else (0, 0)
+
+    @property
     def place(self) -> dict[str, Any]:
         """The `Location` keyword for the elements."""
         if self.num_elements <= len(self.changes):
@@ -44,41 +49,74 @@ class Changed:
         return {"element_ranges": self.ranges}
 
 
-def changed_elements(a: StoredTensor, b: StoredTensor) -> Changed:
-    """Compare the bytes of two tensors of the same dtype and shape; holds a chunk of each."""
-    import numpy as np
+class ElementTally:
+    """Counts differing elements over chunks that arrive in order.
 
-    size = a.itemsize
-    dtype = a.dtype if ITEMSIZE.get(a.dtype) == size else "uint8"
-    num_elements = num_bits = 0
-    changes: list[Change] = []
-    ranges: list[tuple[int, int]] = []
-    whole = True
-    for start in range(0, a.num_bytes, CHUNK_BYTES):
-        end = min(start + CHUNK_BYTES, a.num_bytes)
-        one, other = a.read(start, end), b.read(start, end)
-        if one == other:
-            continue
-        left, right = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
-        flipped = left ^ right
-        at = np.flatnonzero(flipped.reshape(-1, size).any(axis=1))
-        num_elements += len(at)
-        num_bits += int(np.unpackbits(flipped[flipped != 0]).sum())
+    Args:
+        dtype: Canonical dtype name.
+        size: Bytes an element.
+    """
+
+    def __init__(self, dtype: str, size: int) -> None:
+        self._dtype = dtype if ITEMSIZE.get(dtype) == size else "uint8"
+        self._size = size
+        self._num_elements = self._num_bits = 0
+        self._changes: list[Change] = []
+        self._ranges: list[tuple[int, int]] = []
+        self._whole = True
+
+    def add(self, start: int, one: bytes, other: bytes) -> Any:
+        """Add a differing chunk that starts at byte `start`.
+
+        Returns:
+            Indices in the chunk of the elements that differ.
+        """
+        import numpy as np
+
+        size = self._size
+        flipped = np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)
+        if size in (2, 4, 8):
+            at = np.flatnonzero(flipped.view(f"<u{size}"))
+        else:
+            at = np.flatnonzero(flipped.reshape(-1, size).any(axis=1))
+        self._num_elements += len(at)
+        self._num_bits += int(_bit_counts()[flipped].sum(dtype=np.int64))
         first = start // size
-        for index in at[: MAX_LISTED - len(changes)].tolist():
+        for index in at[: MAX_LISTED - len(self._changes)].tolist():
             span = slice(index * size, (index + 1) * size)
-            changes += changes_between(dtype, one[span], other[span], first + index)
+            self._changes += changes_between(self._dtype, one[span], other[span], first + index)
         cuts = np.flatnonzero(np.diff(at) > 1)
+        cuts = cuts[: MAX_RANGES + 1] if len(cuts) > MAX_RANGES else cuts
         begins = (at[np.concatenate(([0], cuts + 1))] + first).tolist()
         ends = (at[np.concatenate((cuts, [len(at) - 1]))] + first + 1).tolist()
-        whole = _extend(ranges, list(zip(begins, ends, strict=True))) and whole
-    return Changed(
-        num_elements=num_elements,
-        num_bits=num_bits,
-        changes=tuple(changes),
-        ranges=tuple(ranges),
-        whole=whole,
-    )
+        self._whole = _extend(self._ranges, list(zip(begins, ends, strict=True))) and self._whole
+        return at
+
+    def result(self) -> Changed:
+        """Return what was counted."""
+        return Changed(
+            num_elements=self._num_elements,
+            num_bits=self._num_bits,
+            changes=tuple(self._changes),
+            ranges=tuple(self._ranges),
+            whole=self._whole,
+        )
+
+
+def changed_elements(a: StoredTensor, b: StoredTensor) -> Changed:
+    """Compare the bytes of two tensors of the same dtype and shape; holds a chunk of each."""
+    tally = ElementTally(a.dtype, a.itemsize)
+    for start, one, other in SideBySide(a, b).differing():
+        tally.add(start, one, other)
+    return tally.result()
+
+
+@cache
+def _bit_counts() -> Any:
+    import numpy as np
+
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    return bits.sum(axis=1, dtype=np.uint8)
 
 
 def _extend(ranges: list[tuple[int, int]], more: list[tuple[int, int]]) -> bool:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Where several prefixes would do, the one that is named first here, else the shortest.
 USUAL: Final = ("model.", "module.", "_orig_mod.", "state_dict.", "model_state_dict.")
 _SEPARATOR: Final = "::"
+#: Names from which prefixes are guessed, and how many of these are tried.
+_TRIED: Final = 4
+_MAX_CANDIDATES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,3 +152,27 @@ def _with_prefix(prefix: str, name: str) -> str:
 def _without_prefix(prefix: str, name: str) -> str:
     head, mark, parameter = name.rpartition(_SEPARATOR)
     return f"{head}{mark}{parameter.removeprefix(prefix)}"
+
+
+def likely_prefix(long: Sequence[str], short: Sequence[str]) -> str:
+    """Return the prefix that maps at least half of `short` into `long`, or "".
+
+    For sides that also lack a tensor or two, so that no prefix maps all.
+
+    >>> likely_prefix(["module.a.w", "module.b.w"], ["a.w", "b.w", "c.w"])
+    'module.'
+    """
+    if not short or not long:
+        return ""
+    known = set(long)
+    candidates = dict.fromkeys(USUAL)
+    for name in short[:_TRIED]:
+        for other in long:
+            if other.endswith("." + name):
+                candidates.setdefault(other[: -len(name)])
+    hits = {
+        prefix: sum(prefix + name in known for name in short)
+        for prefix in list(candidates)[:_MAX_CANDIDATES]
+    }
+    best = max(hits, key=lambda prefix: (hits[prefix], -len(prefix)), default="")
+    return best if best and 2 * hits[best] >= len(short) else ""

@@ -18,11 +18,12 @@ class Outcome:
     """What a diff found.
 
     Attributes:
-        findings: DIF181: one for two runs, one for each tensor of two files.
+        findings: DIF181: one for two runs, one for each cause of two files' differences.
         first: The first value that parts.
         explained_by: Differences that precede it; empty where nothing parts.
         coverage: What was and was not compared.
         stats: Counts.
+        comparison: Of two files: class, headline and table by tensor, JSON-ready.
     """
 
     findings: tuple[Finding, ...]
@@ -30,3 +31,4 @@ class Outcome:
     coverage: Coverage
     stats: Mapping[str, Any]
     explained_by: tuple[Mapping[str, Any], ...] = field(default=())
+    comparison: Mapping[str, Any] | None = None

@@ -1,31 +1,36 @@
-"""Two model files, or two sets of them, side by side: which tensors differ, and where."""
+"""Two model files, or two sets of them, side by side: which tensors differ, where, and how."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from posixpath import dirname
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.core.change import evidence_of
 from everybit.core.divergence import Divergence, DivergenceKind
-from everybit.core.finding import Location
-from everybit.core.link import Link
-from everybit.core.rule import rule
 from everybit.core.verdict import Checked, Coverage, Skipped
-from everybit.diff.elements import changed_elements
-from everybit.diff.names import align
+from everybit.diff.classes import DifferenceClass
+from everybit.diff.classify import Difference, classify, classify_shapes
+from everybit.diff.comparison import Comparison, describe
+from everybit.diff.faults import Fault, group_faults
+from everybit.diff.judge import Group, Surroundings, judge
+from everybit.diff.matching import Matching, explain_alone, match
+from everybit.diff.measure import measure
 from everybit.diff.outcome import Outcome
+from everybit.diff.tensor_findings import MAX_FINDINGS, finding_of
+from everybit.diff.values import has_values
+from everybit.diff.witness import ask_checksums
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from everybit.core.change import Change
-    from everybit.core.dtype import Number
-    from everybit.core.finding import Finding
     from everybit.diff.stored import StoredTensor
 
-#: Differing tensors that are findings of their own; the others are named in the first one.
-MAX_FINDINGS: Final = 64
-_MAX_NAMES: Final = 1000
+_C = DifferenceClass
+_NO_PROGRESS: Final = lambda _: None  # noqa: E731
+
+Files = tuple["Sequence[StoredTensor]", "Sequence[StoredTensor]"]
+Value = tuple[str, object, object]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,199 +39,167 @@ class _Tally:
 
     num_compared: int = 0
     num_bytes: int = 0
-    differing: list[tuple[StoredTensor, StoredTensor]] = field(default_factory=list)
-    reshaped: list[tuple[StoredTensor, StoredTensor]] = field(default_factory=list)
-    alone: list[tuple[str, StoredTensor]] = field(default_factory=list)
+    num_equal: int = 0
     skipped: list[Skipped] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        return [each.name for each, _ in (*self.differing, *self.reshaped)] + [
-            each.name for _, each in self.alone
-        ]
+    groups: list[Group] = field(default_factory=list)
+    matchings: list[Matching] = field(default_factory=list)
 
 
 def diff_tensors(
-    pairs: Sequence[tuple[Sequence[StoredTensor], Sequence[StoredTensor]]],
+    pairs: Sequence[Files],
     *,
     skipped: Sequence[Skipped] = (),
+    values: Sequence[Value] = (),
+    faults: Sequence[Fault] = (),
+    extra: Sequence[Group] = (),
+    same_bytes: bool | None = None,
+    copy: Mapping[str, Any] | None = None,
+    progress: Callable[[int], None] = _NO_PROGRESS,
 ) -> Outcome:
-    """Compare tensors by their digests, and place what differs.
+    """Compare the tensors of files that belong together, and class what differs.
 
     Args:
-        pairs: The tensors of A and of B, a pair for each two files that belong together; names
-            are paired within each.
+        pairs: The tensors of A and of B, a pair for each two files that belong together.
         skipped: What the caller could not give to compare.
+        values: Plain values beside the tensors that differ: `(key, A's, B's)`.
+        faults: Damage of the files themselves.
+        extra: Differences that are not of tensors.
+        same_bytes: Whether the files are equal byte by byte, where that is known.
+        copy: Whether A's files are all in B, with a `sentence`; told in the headline.
+        progress: Told the bytes of each pair of tensors once it is compared.
     """
     tally = _Tally(skipped=list(skipped))
-    for a, b in pairs:
-        _compare(a, b, tally)
-    findings = _findings(tally)
-    coverage = Coverage(
-        checked=(Checked(what="tensors", count=tally.num_compared),), skipped=tuple(tally.skipped)
+    for unit in _units(pairs):
+        _compare_unit(unit, values, faults, tally, progress)
+    ask_checksums(tally.groups)
+    tally.groups = [*group_faults(faults, tally.groups), *extra, *tally.groups]
+    comparison = describe(
+        tally.groups,
+        num_equal=tally.num_equal,
+        num_compared=tally.num_compared,
+        matchings=tally.matchings,
+        values=values,
+        same_bytes=same_bytes,
+        copy=copy,
     )
-    stats = {
-        "tensors": tally.num_compared,
-        "bytes": tally.num_bytes,
-        "differing": len(tally.names),
-    }
+    return _outcome(tally, comparison)
+
+
+def _outcome(tally: _Tally, comparison: Comparison) -> Outcome:
+    groups = comparison.groups
+    findings = [finding_of(group) for group in groups[:MAX_FINDINGS]]
+    if len(groups) > len(findings):
+        rest = len(groups) - len(findings)
+        why = f"{rest} more differences are in the table of tensors and not findings of their own"
+        tally.skipped.append(Skipped(what="findings", why=why, promised=False))
     first = None
-    if findings:
-        kind = DivergenceKind(findings[0].evidence["kind"])
-        first = Divergence(where=findings[0].where, kind=kind, why=_why(tally))
-    return Outcome(findings=tuple(findings), first=first, coverage=coverage, stats=stats)
+    # The gravest that is a value: a file that is in B only parts none.
+    parting = [finding for finding in findings if finding.severity.rank > 0 or len(findings) == 1]
+    if parting:
+        lead = parting[0]
+        kind = DivergenceKind(lead.evidence["kind"])
+        first = Divergence(where=lead.where, kind=kind, why=comparison.why)
+    differing = sum(len(group.differences) for group in groups)
+    return Outcome(
+        findings=tuple(findings),
+        first=first,
+        coverage=Coverage(
+            checked=(Checked(what="tensors", count=tally.num_compared),),
+            skipped=tuple(tally.skipped),
+        ),
+        stats={"tensors": tally.num_compared, "bytes": tally.num_bytes, "differing": differing},
+        comparison=comparison.to_json(findings),
+    )
 
 
-def _compare(a: Sequence[StoredTensor], b: Sequence[StoredTensor], tally: _Tally) -> None:
-    found = align([each.name for each in a], [each.name for each in b])
-    if found.note:
-        tally.skipped.append(
-            Skipped(what="names", why=f"{found.note}; paired without it", promised=False)
+def _units(pairs: Sequence[Files]) -> list[list[Files]]:
+    """Return files in the groups that make one model: a folder's, where names do not clash."""
+    folders: dict[str, list[Files]] = {}
+    for a, b in pairs:
+        some = next(iter((*a, *b)), None)
+        folders.setdefault(dirname(some.path) if some else "", []).append((a, b))
+    units: list[list[Files]] = []
+    for files in folders.values():
+        clash = any(
+            max(Counter(each.name for pair in files for each in pair[side]).values(), default=0) > 1
+            for side in (0, 1)
         )
-    if found.outside:
-        side, prefix = ("A", found.prefix_a) if found.prefix_a else ("B", found.prefix_b)
-        why = f"{len(found.outside)} of {side} do not lie under {prefix!r}: beside the model"
-        tally.skipped.append(Skipped(what="tensors", why=why, promised=False))
-    for at, there in found.pairs:
-        _compare_pair(a[at], b[there], tally)
-    paired_a = {a[at].storage for at, _ in found.pairs}
-    paired_b = {b[there].storage for _, there in found.pairs}
-    for side, names, tensors, paired in (
-        ("A", found.only_a, a, paired_a),
-        ("B", found.only_b, b, paired_b),
-    ):
-        only = set(names)
-        for each in tensors:
-            if each.name not in only:
-                continue
-            if each.num_bytes and each.storage and each.storage in paired:
-                why = f"in {side} only; a second name for bytes that were compared (tied)"
-                tally.skipped.append(Skipped(what=f"tensor {each.name}", why=why, promised=False))
-            else:
-                tally.alone.append((side, each))
+        units += [[pair] for pair in files] if clash else [files]
+    return units
 
 
-def _compare_pair(a: StoredTensor, b: StoredTensor, tally: _Tally) -> None:
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        tally.reshaped.append((a, b))
-        return
-    if a.tree is None or b.tree is None:
-        why = a.unreadable or b.unreadable or "its bytes have no digest"
-        tally.skipped.append(Skipped(what=f"tensor {a.name}", why=why))
-        return
+def _compare_unit(
+    files: list[Files],
+    values: Sequence[Value],
+    faults: Sequence[Fault],
+    tally: _Tally,
+    progress: Callable[[int], None],
+) -> None:
+    matching = match(files)
+    differences: list[Difference] = []
+    for a, b in matching.pairs:
+        found = _compare(a, b, tally)
+        if found:
+            differences += found
+        progress(a.num_bytes)
+    cut = {fault.path for fault in faults if fault.hides_tensors}
+    lost = [each for each in explain_alone(matching) if not _in_cut_file(each, cut)]
+    paths = {each.path for pair in files for side in pair for each in side}
+    around = Surroundings(
+        pairs=matching.pairs,
+        values=[each for each in values if _belongs(each[0], paths)],
+    )
+    tally.groups += judge([*differences, *lost], around)
+    tally.skipped += matching.notes
+    tally.matchings.append(matching)
+
+
+def _belongs(key: str, paths: set[str]) -> bool:
+    return ":" not in key or any(key.startswith(f"{path}:") for path in paths)
+
+
+def _in_cut_file(each: Difference, cut: set[str]) -> bool:
+    # What a damaged file does not tell of is told by the finding about that file.
+    return each.found in (_C.MISSING, _C.EXTRA) and bool(cut)
+
+
+def _compare(a: StoredTensor, b: StoredTensor, tally: _Tally) -> list[Difference]:
+    if a is b:
+        # Of files that are equal byte by byte.
+        tally.num_compared += 1
+        tally.num_equal += 1
+        tally.num_bytes += a.num_bytes
+        return []
+    if a.unreadable or b.unreadable:
+        tally.skipped.append(Skipped(what=f"tensor {a.name}", why=a.unreadable or b.unreadable))
+        return []
+    if a.shape != b.shape:
+        return [classify_shapes(a, b)]
+    if a.dtype != b.dtype and not (has_values(a.dtype) and has_values(b.dtype)):
+        return [classify_shapes(a, b)]
     tally.num_compared += 1
     tally.num_bytes += a.num_bytes
-    if a.tree != b.tree:
-        tally.differing.append((a, b))
+    if a.dtype == b.dtype and a.tree is not None and a.tree == b.tree:
+        tally.num_equal += 1
+        return []
+    if a.held < a.num_bytes or b.held < b.num_bytes:
+        return [_cut(a, b)]
+    measured = measure(a, b)
+    if a.dtype == b.dtype and not measured.num_elements:
+        tally.num_equal += 1
+        return []
+    return classify(a, b, measured)
 
 
-def _findings(tally: _Tally) -> list[Finding]:
-    """Return the findings in the order: bytes differ, dtype or shape differs, on one side only."""
-    found = [_bytes_differ(a, b) for a, b in tally.differing[:MAX_FINDINGS]]
-    room = MAX_FINDINGS - len(found)
-    found += [_form_differs(a, b) for a, b in tally.reshaped[:room]]
-    room = MAX_FINDINGS - len(found)
-    found += [_alone(side, each) for side, each in tally.alone[:room]]
-    names = tally.names
-    if len(names) > len(found):
-        rest = len(names) - len(found)
-        why = f"{rest} that differ are named in the first finding's evidence and not placed"
-        tally.skipped.append(Skipped(what="elements", why=why, promised=False))
-        found[0] = _with(found[0], {"num_tensors": len(names), "tensors": names[:_MAX_NAMES]})
-    return found
-
-
-def _why(tally: _Tally) -> str:
-    if tally.differing:
-        return "the bytes differ; the files alone do not tell which are right"
-    if tally.reshaped:
-        return "dtype or shape differ, so that no value can be compared"
-    return "the tensors that both hold are equal; some are in one only"
-
-
-def _with(finding: Finding, more: dict[str, Any]) -> Finding:
-    return rule(finding.rule).finding(
-        finding.message,
-        where=finding.where,
-        evidence={**finding.evidence, **more},
-        remedy=finding.remedy,
-    )
-
-
-def _place(tensor: StoredTensor, **more: Any) -> Location:
-    return Location(path=tensor.path, tensor=tensor.name, link=Link.FILE, **more)
-
-
-def _both(a: StoredTensor, b: StoredTensor) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    if a.path != b.path:
-        facts |= {"path_a": a.path, "path_b": b.path}
-    if a.name != b.name:
-        facts |= {"name_a": a.name, "name_b": b.name}
-    return facts
-
-
-def _bytes_differ(a: StoredTensor, b: StoredTensor) -> Finding:
-    changed = changed_elements(a, b)
-    total = a.num_bytes // a.itemsize
-    message = f"{a.name}: {changed.num_elements} of {total} elements differ"
-    if changed.num_elements == 1:
-        message = f"{a.name}: {_shown(changed.changes[0])}"
-    evidence = {
-        "kind": str(DivergenceKind.UNKNOWN),
-        **_both(a, b),
-        "digest_a": str(a.tree),
-        "digest_b": str(b.tree),
-        "dtype": a.dtype,
-        "shape": list(a.shape),
-        **evidence_of(changed.changes),
-        "num_elements": changed.num_elements,
-        "num_bits": changed.num_bits,
-    }
-    if not changed.whole:
-        evidence["element_ranges_whole"] = False
-    return rule("DIF181").finding(
-        message,
-        where=_place(a, **changed.place),
-        evidence=evidence,
-        remedy="`everybit verify` tells which file still has the bytes it was sealed with.",
-    )
-
-
-def _shown(change: Change) -> str:
-    bits = ", ".join(map(str, change.bits))
-    values = f"{_number(change.before)} in A, {_number(change.after)} in B"
-    return f"element {change.element}, bit{'s' if len(change.bits) > 1 else ''} {bits}: {values}"
-
-
-def _number(value: Number) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.9g}"
-
-
-def _form_differs(a: StoredTensor, b: StoredTensor) -> Finding:
-    forms = [f"{each.dtype}{list(each.shape)}" for each in (a, b)]
-    return rule("DIF181").finding(
-        f"{a.name}: {forms[0]} in A, {forms[1]} in B",
-        where=_place(a),
-        evidence={
-            "kind": str(DivergenceKind.UNKNOWN),
-            **_both(a, b),
-            "form_a": forms[0],
-            "form_b": forms[1],
-        },
-        remedy="Compare files of the same model, saved with the same dtypes.",
-    )
-
-
-def _alone(side: str, tensor: StoredTensor) -> Finding:
-    return rule("DIF181").finding(
-        f"{tensor.name} is in {side} only",
-        where=_place(tensor),
-        evidence={
-            "kind": str(DivergenceKind.MISSING),
-            "only_in": side,
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-        },
-        remedy="Compare files of the same model, or look for a save that left tensors out.",
+def _cut(a: StoredTensor, b: StoredTensor) -> Difference:
+    side, tensor = ("A", a) if a.held < a.num_bytes else ("B", b)
+    measured = measure(a, b) if tensor.held and a.dtype == b.dtype else None
+    equal = "" if measured is None else ", which differ" if measured.num_elements else ", equal"
+    return Difference(
+        name=a.name,
+        a=a,
+        b=b,
+        found=_C.DAMAGED,
+        why=f"{side}'s file holds {tensor.held} of its {tensor.num_bytes} bytes{equal}",
+        evidence={"side": side, "num_held_bytes": tensor.held, "num_bytes": tensor.num_bytes},
     )

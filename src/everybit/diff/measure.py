@@ -1,0 +1,303 @@
+"""How two stored tensors of one shape differ, in one streaming pass over both.
+
+Equal chunks are read and compared as bytes. In a chunk that differs, all of its elements are
+decoded: sums for the size and direction of the difference, values that stand out, and every
+supposition (rounded, scaled) that the elements seen so far bear out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.diff.elements import Changed, ElementTally
+from everybit.diff.rounding import Rounding, suppositions
+from everybit.diff.stored import CHUNK_BYTES, SideBySide
+from everybit.diff.values import MANTISSA_BITS, as_numbers, as_places, has_values, is_float
+
+if TYPE_CHECKING:
+    from everybit.diff.stored import StoredTensor
+
+#: Parts of a tensor for which it is noted whether anything differs in them.
+NUM_BLOCKS: Final = 64
+#: Wild values kept.
+NUM_LISTED: Final = 16
+#: A value this many times the largest around it in A is wild.
+_WILD: Final = 32.0
+#: Powers of two of the distance in ULP that are counted apart.
+_NUM_OCTAVES: Final = 66
+#: Distance of neighbours below the normal range, where it is not small beyond all weights.
+_SUBNORMAL: Final = {
+    "float16": 2.0**-24,
+    "float8_e4m3fn": 2.0**-9,
+    "float8_e4m3fnuz": 2.0**-10,
+    "float8_e5m2": 2.0**-16,
+    "float8_e5m2fnuz": 2.0**-17,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """What a pass over two tensors gave.
+
+    Sums go over the elements that differ, where A's and B's values are finite and not wild.
+
+    Attributes:
+        total: Elements of the tensor.
+        changed: Which elements differ, bit by bit; None where the dtypes differ.
+        num_elements: How many differ, by bits or (other dtypes) by value.
+        sum_aa: Sum of A's squares.
+        sum_bb: Sum of B's squares.
+        sum_ab: Sum of the products.
+        sum_dd: Sum of the squared differences.
+        max_abs: Largest absolute difference.
+        max_tame: The same without the wild ones.
+        max_rel: Largest difference relative to A's value, over nonzero ones.
+        max_a: Largest finite magnitude in A, in the chunks that differ.
+        least_b: Least finite value among B's differing elements.
+        max_ulp: Largest distance in units of the last place.
+        octaves: Differing elements by the power of two of that distance.
+        wild: `(element, A's value, B's value)` of the first values of B that are not finite, or
+            many times as large as any around them in A; no sum goes over these.
+        num_wild: How many there are.
+        num_zeroed: Differing elements whose bits are all zero in B.
+        num_negated: Differing elements whose sign bit alone differs.
+        num_lost: Elements finite in A and not in B.
+        num_found: Elements finite in B and not in A.
+        blocks: Which of `NUM_BLOCKS` parts differ.
+        same_bag: Whether both may hold the same elements in another order.
+        factor: B is A times this; None where it is not.
+        roundings: What every element bears out.
+        equal_values: All values are equal as numbers.
+    """
+
+    total: int
+    changed: Changed | None = None
+    num_elements: int = 0
+    sum_aa: float = 0.0
+    sum_bb: float = 0.0
+    sum_ab: float = 0.0
+    sum_dd: float = 0.0
+    max_abs: float = 0.0
+    max_tame: float = 0.0
+    max_rel: float = 0.0
+    max_a: float = 0.0
+    least_b: float = math.inf
+    max_ulp: float = 0.0
+    octaves: list[int] = field(default_factory=lambda: [0] * _NUM_OCTAVES)
+    wild: list[tuple[int, float, float]] = field(default_factory=list)
+    num_wild: int = 0
+    num_zeroed: int = 0
+    num_negated: int = 0
+    num_lost: int = 0
+    num_found: int = 0
+    blocks: set[int] = field(default_factory=set)
+    same_bag: bool = False
+    factor: float | None = None
+    roundings: list[Rounding] = field(default_factory=list)
+    equal_values: bool = False
+
+    @property
+    def share(self) -> float:
+        """Share of the elements that differ."""
+        return self.num_elements / max(self.total, 1)
+
+    @property
+    def relative(self) -> float:
+        """L2 norm of the difference over that of A, over the elements that differ."""
+        return math.sqrt(self.sum_dd / self.sum_aa) if self.sum_aa > 0 else math.inf
+
+    @property
+    def cosine(self) -> float:
+        """Cosine of the angle between A and B, over the elements that differ."""
+        norm = math.sqrt(self.sum_aa) * math.sqrt(self.sum_bb)
+        return self.sum_ab / norm if norm > 0 else 0.0
+
+    @property
+    def median_ulp(self) -> float:
+        """Median distance of the differing elements, up to a factor of two, in ULP."""
+        half, seen = sum(self.octaves) / 2, 0
+        for power, count in enumerate(self.octaves):
+            seen += count
+            if seen >= half and seen:
+                return 2.0**power
+        return 0.0
+
+
+def measure(a: StoredTensor, b: StoredTensor) -> Measured:
+    """Compare two tensors of one shape; holds a chunk of each.
+
+    Of one dtype they are compared bit by bit, of two dtypes value by value.
+    """
+    return _same_dtype(a, b) if a.dtype == b.dtype else _across(a, b)
+
+
+def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
+    import numpy as np
+
+    size = a.itemsize
+    tally = ElementTally(a.dtype, size)
+    out = Measured(total=a.num_elements)
+    scale = _Scale(a.dtype)
+    bags = [np.zeros(2, np.uint64), np.zeros(2, np.uint64)]
+    live = suppositions(a.dtype, b.dtype) if is_float(a.dtype) else []
+    for start, one, other in SideBySide(a, b).differing():
+        at = tally.add(start, one, other)
+        first = start // size
+        out.num_elements += len(at)
+        out.blocks.update(np.unique((at + first) * NUM_BLOCKS // out.total).tolist())
+        _count_bits(out, one, other, size, at, signed=is_float(a.dtype))
+        for bag, raw in zip(bags, (one, other), strict=True):
+            bag += _bag(raw, size)
+        if not has_values(a.dtype):
+            continue
+        x, y = as_numbers(a.dtype, one), as_numbers(b.dtype, other)
+        _add_values(out, x, y, at, first)
+        if is_float(a.dtype):
+            _add_places(out, as_places(a.dtype, one)[at], as_places(a.dtype, other)[at])
+        live = [each for each in live if each.holds(x, y)]
+        scale.add(x, y, at)
+    out.changed = tally.result()
+    out.same_bag = out.num_elements > 1 and bool((bags[0] == bags[1]).all())
+    out.factor = scale.result()
+    out.roundings = live if out.num_elements else []
+    return out
+
+
+def _across(a: StoredTensor, b: StoredTensor) -> Measured:
+    import numpy as np
+
+    out = Measured(total=a.num_elements, equal_values=True)
+    live = suppositions(a.dtype, b.dtype)
+    scale = _Scale(min((a.dtype, b.dtype), key=lambda name: MANTISSA_BITS.get(name, 64)))
+    step = CHUNK_BYTES // 16
+    for first in range(0, out.total, step):
+        last = min(first + step, out.total)
+        x = as_numbers(a.dtype, a.read(first * a.itemsize, last * a.itemsize))
+        y = as_numbers(b.dtype, b.read(first * b.itemsize, last * b.itemsize))
+        differ = ~((x == y) | (np.isnan(x) & np.isnan(y)))
+        live = [each for each in live if each.holds(x, y)]
+        if not differ.any():
+            continue
+        out.equal_values = False
+        at = np.flatnonzero(differ)
+        out.num_elements += len(at)
+        out.blocks.update(np.unique((at + first) * NUM_BLOCKS // out.total).tolist())
+        out.num_zeroed += int((y[at] == 0).sum())
+        _add_values(out, x, y, at, first)
+        scale.add(x, y, at)
+    out.factor = scale.result()
+    out.roundings = live
+    return out
+
+
+def _count_bits(
+    out: Measured, one: bytes, other: bytes, size: int, at: Any, *, signed: bool
+) -> None:
+    import numpy as np
+
+    if size not in (1, 2, 4, 8):
+        out.num_zeroed += int((~np.frombuffer(other, np.uint8).reshape(-1, size)[at].any(1)).sum())
+        return
+    left, right = (np.frombuffer(raw, f"<u{size}")[at] for raw in (one, other))
+    out.num_zeroed += int((right == 0).sum())
+    if signed:
+        out.num_negated += int(((left ^ right) == left.dtype.type(1 << (8 * size - 1))).sum())
+
+
+def _bag(raw: bytes, size: int) -> Any:
+    """Return two sums over the elements that do not depend on their order, modulo 2^64."""
+    import numpy as np
+
+    width = size if size in (1, 2, 4, 8) else 8 if size % 8 == 0 else 1
+    words = np.frombuffer(raw, f"<u{width}").astype(np.uint64)
+    mixed = (words ^ (words >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return np.array([words.sum(), mixed.sum()], np.uint64)
+
+
+def _add_values(out: Measured, x: Any, y: Any, at: Any, first: int) -> None:
+    import numpy as np
+
+    inside = x[np.isfinite(x)]
+    limit = float(np.abs(inside).max()) if len(inside) else 0.0
+    out.max_a = max(out.max_a, limit)
+    one, other = x[at], y[at]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        wild = np.isfinite(one) & ~np.isfinite(other)
+        out.num_lost += int(wild.sum())
+        out.num_found += int((~np.isfinite(one) & np.isfinite(other)).sum())
+        if limit > 0:
+            wild |= np.abs(other) > _WILD * limit
+        change = np.abs(other - one)
+        largest = change[np.isfinite(change)]
+        out.max_abs = max(out.max_abs, float(largest.max()) if len(largest) else 0.0)
+        relative = change / np.abs(one)
+        relative = relative[np.isfinite(relative)]
+        out.max_rel = max(out.max_rel, float(relative.max()) if len(relative) else 0.0)
+        tame = ~wild & np.isfinite(one) & np.isfinite(other)
+    if wild.any():
+        out.num_wild += int(wild.sum())
+        picked = np.flatnonzero(wild)[: NUM_LISTED - len(out.wild)].tolist()
+        out.wild += [(int(at[k]) + first, float(one[k]), float(other[k])) for k in picked]
+    if not tame.all():
+        one, other, change, at = one[tame], other[tame], change[tame], at[tame]
+    if not len(one):
+        return
+    out.sum_aa += float(one @ one)
+    out.sum_bb += float(other @ other)
+    out.sum_ab += float(one @ other)
+    out.least_b = min(out.least_b, float(other.min()))
+    out.sum_dd += float(change @ change)
+    out.max_tame = max(out.max_tame, float(change.max()))
+
+
+def _add_places(out: Measured, one: Any, other: Any) -> None:
+    import numpy as np
+
+    distance = np.abs(one - other)
+    out.max_ulp = max(out.max_ulp, float(distance.max()))
+    powers = np.log2(np.maximum(distance, 1.0)).astype(np.int64)
+    for power, count in enumerate(np.bincount(powers, minlength=1).tolist()):
+        out.octaves[min(power, _NUM_OCTAVES - 1)] += count
+
+
+class _Scale:
+    """Whether B's differing elements are A's times one factor, within rounding."""
+
+    def __init__(self, dtype: str) -> None:
+        self._room = 2.0 ** -MANTISSA_BITS.get(dtype, 52)
+        self._smallest = _SUBNORMAL.get(dtype, 1e-37)
+        self._live = dtype in MANTISSA_BITS
+        self._factor: float | None = None
+        self._num = 0
+
+    def add(self, x: Any, y: Any, at: Any) -> None:
+        import numpy as np
+
+        if not self._live:
+            return
+        one, other = x[at], y[at]
+        if not (np.isfinite(one).all() and np.isfinite(other).all()):
+            self._live = False
+            return
+        if self._factor is None:
+            norm = float(one @ one)
+            self._factor = _snapped(float(one @ other) / norm, self._room) if norm else 0.0
+        expected = one * self._factor
+        # Values that fell below the normal range have lost more than their last bit.
+        near = np.abs(other - expected) <= self._room * np.abs(expected) * 1.01 + self._smallest
+        self._live = bool(near.all()) and self._factor != 0.0
+        self._num += len(at)
+
+    def result(self) -> float | None:
+        return self._factor if self._live and self._factor is not None and self._num > 1 else None
+
+
+def _snapped(factor: float, room: float) -> float:
+    """Return a factor as the power of two that it is within rounding, else as it is."""
+    if not math.isfinite(factor) or factor == 0:
+        return 0.0
+    power = math.copysign(2.0 ** round(math.log2(abs(factor))), factor)
+    return power if abs(factor / power - 1) <= 2 * room else factor
