@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Skipped
+from everybit.files.contents import describe
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
 from everybit.files.formats import (
@@ -32,22 +33,16 @@ if TYPE_CHECKING:
 
     from everybit.core.digest import Digest
 
-_NOT_A_MODEL = {
-    FileFormat.EMPTY: "is empty",
-    FileFormat.LFS_POINTER: "is a git-LFS pointer, not the file itself",
-    FileFormat.HTML: "is a web page",
-    FileFormat.TEXT: "is text",
-    FileFormat.ZEROS: "holds zeros where a model starts",
-}
-_WHAT_TO_DO = {
-    FileFormat.EMPTY: "the save or the copy was cut; fetch the file again",
-    FileFormat.LFS_POINTER: "run `git lfs pull` where it was cloned",
-    FileFormat.HTML: "the download needed a login or another address",
-    FileFormat.TEXT: "name a model file",
-    FileFormat.ZEROS: "the file was never written; fetch it again",
-}
-
-
+_NOT_MODELS: Final = frozenset(
+    {
+        FileFormat.EMPTY,
+        FileFormat.LFS_POINTER,
+        FileFormat.HTML,
+        FileFormat.TEXT,
+        FileFormat.ZEROS,
+        FileFormat.COMPRESSED,
+    }
+)
 _READERS: Final[dict[FileFormat, Callable[[ByteSource], Structure]]] = {
     FileFormat.SAFETENSORS: safetensors.read_structure,
     FileFormat.ZIP: torch_zip.read_structure,
@@ -78,9 +73,12 @@ def read_structure(source: ByteSource) -> Structure:
     return Structure(format=kind)
 
 
-def describe_not_a_model(kind: FileFormat) -> tuple[str, str]:
+def describe_not_a_model(kind: FileFormat, source: ByteSource) -> tuple[str, str]:
     """Return what a file that is no model is, and what to do; empty texts where it may be one."""
-    return _NOT_A_MODEL.get(kind, ""), _WHAT_TO_DO.get(kind, "")
+    if kind not in _NOT_MODELS:
+        return "", ""
+    content = describe(source, kind)
+    return content.what, content.todo
 
 
 def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTensors:
@@ -100,7 +98,7 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
         structure = read_structure(source)
         if structure.damages:
             raise structure.damages[0].error(place)
-        what, todo = describe_not_a_model(structure.format)
+        what, todo = describe_not_a_model(structure.format, source)
         if what:
             raise DamagedError(what, rule="FIL118", where=str(place), todo=todo)
         if not structure.format.holds_tensors:

@@ -14,7 +14,21 @@ from everybit.files.tensor import FileFormat
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
 
-_HEAD_BYTES: Final = 512
+#: What is looked at from the start of a file.
+HEAD_BYTES: Final = 512
+_MARKS: Final = (
+    (b"PK\x03\x04", FileFormat.ZIP),
+    (b"GGUF", FileFormat.GGUF),
+    (b"\x89HDF\r\n\x1a\n", FileFormat.HDF5),
+    (NPY_MAGIC, FileFormat.NPY),
+    (b"\x1f\x8b\x08", FileFormat.COMPRESSED),
+    (b"BZh", FileFormat.COMPRESSED),
+    (b"\xfd7zXZ\0", FileFormat.COMPRESSED),
+    (b"\x28\xb5\x2f\xfd", FileFormat.COMPRESSED),
+    (b"\x04\x22\x4d\x18", FileFormat.COMPRESSED),
+    (b"7z\xbc\xaf\x27\x1c", FileFormat.COMPRESSED),
+    (b"Rar!\x1a\x07", FileFormat.COMPRESSED),
+)
 # The first pickle of the format before torch 1.6 is this number.
 _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _TEXT_BYTES: Final = frozenset(range(32, 127)) | {9, 10, 12, 13, 27} | set(range(128, 256))
@@ -27,17 +41,20 @@ MODEL_SUFFIXES: Final = frozenset(
 
 def sniff(source: ByteSource) -> FileFormat:
     """Return what the file's content is."""
-    head = source.read(0, _HEAD_BYTES)
+    head = source.read(0, HEAD_BYTES)
+    kind = sniff_head(head)
+    if kind in (FileFormat.ZEROS, FileFormat.TEXT, FileFormat.HTML, FileFormat.UNKNOWN):
+        return _zip_by_its_end(source) or kind
+    return kind
+
+
+def sniff_head(head: bytes) -> FileFormat:
+    """Return what the first `HEAD_BYTES` of a file say that it is."""
     if not head:
         return FileFormat.EMPTY
-    if head[:4] == b"PK\x03\x04":
-        return FileFormat.ZIP
-    if head[:4] == b"GGUF":
-        return FileFormat.GGUF
-    if head[:8] == b"\x89HDF\r\n\x1a\n":
-        return FileFormat.HDF5
-    if head[:6] == NPY_MAGIC:
-        return FileFormat.NPY
+    for mark, kind in _MARKS:
+        if head.startswith(mark):
+            return kind
     if is_token_head(head):
         return FileFormat.TOKENS
     if is_tar_header(head):
@@ -49,8 +66,8 @@ def sniff(source: ByteSource) -> FileFormat:
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return FileFormat.DCP_METADATA if METADATA_MODULE in head else FileFormat.PICKLE
     if not head.strip(b"\0"):
-        return _zip_by_its_end(source) or FileFormat.ZEROS
-    return _zip_by_its_end(source) or _text(head) or FileFormat.UNKNOWN
+        return FileFormat.ZEROS
+    return _text(head) or FileFormat.UNKNOWN
 
 
 def _is_safetensors(head: bytes) -> bool:

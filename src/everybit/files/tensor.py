@@ -46,6 +46,7 @@ class FileFormat(StrEnum):
     TAR = "tar"
     GGUF = "gguf"
     HDF5 = "hdf5"
+    COMPRESSED = "compressed"
     EMPTY = "empty"
     LFS_POINTER = "lfs-pointer"
     HTML = "html"

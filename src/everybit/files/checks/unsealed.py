@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from everybit.core.finding import Finding, Location
-from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.checks.checksums import Checksums, check_members
+from everybit.files.checks.other_content import tell_misnamed, tell_unreadable
 from everybit.files.checks.signs import tell
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
-from everybit.files.reading import describe_not_a_model, read_structure
-from everybit.files.sniff import looks_like_model_name
-from everybit.files.tensor import FileFormat
+from everybit.files.reading import read_structure
 from everybit.files.values.judging import Judged, judge
 from everybit.files.values.spans import spans_of
 
@@ -48,19 +45,26 @@ def check_unsealed(
     outcome = Outcome()
     structure = read_structure(source)
     if not structure.format.readable:
-        _tell_other_format(structure.format, source, name, outcome)
+        tell_unreadable(source, structure.format, name, outcome)
         return outcome
     spans = spans_of(structure.tensors) if full else []
     checksums = check_members(source, structure, spans, full=full, progress=progress)
+    if structure.has_checksums and structure.members:
+        outcome.count("member checksums", checksums.num_checked)
+    outcome.count("file structures")
     judged = Judged()
     if spans:
-        judged = judge(source, spans, checksums.scan, checksums.failed_ranges)
+        records = [
+            damage.where.byte_range for damage in structure.damages
+            if damage.rule == "FIL107" and not damage.from_pickle and damage.where.byte_range
+        ]  # fmt: skip
+        judged = judge(source, spans, checksums.scan, checksums.failed_ranges, records)
         outcome.count("tensors tested for holes and impossible values", len(structure.tensors))
-    outcome.count("file structures")
-    if checksums.num_checked:
-        outcome.count("member checksums", checksums.num_checked)
     outcome.num_bytes += checksums.num_bytes
-    outcome.findings += tell(structure, checksums, judged, name)
+    misnamed = tell_misnamed(source, structure, name)
+    if structure.tensors or not misnamed:
+        outcome.findings += tell(structure, checksums, judged, name)
+    outcome.findings += misnamed
     outcome.skipped += _skipped(structure, checksums, name, full=full)
     return outcome
 
@@ -87,31 +91,3 @@ def _skipped(structure: Structure, checksums: Checksums, name: str, *, full: boo
             )
         )
     return skipped
-
-
-def _tell_other_format(kind: FileFormat, source: ByteSource, name: str, outcome: Outcome) -> None:
-    what, todo = describe_not_a_model(kind)
-    named_so = looks_like_model_name(name)
-    if (what and named_so) or kind is FileFormat.LFS_POINTER:
-        outcome.count("file structures")
-        outcome.findings.append(_not_a_model(what, todo, source, name))
-    elif named_so and name.lower().endswith(".safetensors"):
-        outcome.count("file structures")
-        what = "is no safetensors file" + (f" but {kind}" if kind is not FileFormat.UNKNOWN else "")
-        outcome.findings.append(_not_a_model(what, "fetch the real file", source, name))
-    else:
-        why = f"its format is not read by this release ({kind}) and it is not sealed"
-        outcome.skipped.append(Skipped(what=f"{name}: structure and bytes", why=why))
-
-
-def _not_a_model(what: str, todo: str, source: ByteSource, name: str) -> Finding:
-    head = source.read(0, 64)
-    return rule("FIL118").finding(
-        f"{name} {what}, under a model's name",
-        where=Location(path=name, byte_range=(0, min(64, source.size)) if head else None),
-        evidence={
-            "size_bytes": source.size,
-            "first_bytes": head.decode("ascii", "backslashreplace"),
-        },
-        remedy=f"{todo[:1].upper()}{todo[1:]}." if todo else "",
-    )

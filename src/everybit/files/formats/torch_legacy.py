@@ -96,6 +96,7 @@ def _read(source: ByteSource) -> Structure:
         tensors=tuple(tensors),
         damages=tuple(damages[:_MAX_DAMAGES]),
         skipped=tuple(skipped),
+        order=tuple(spec.name for spec in specs),
     )
 
 

@@ -77,7 +77,7 @@ def read_and_seal(
             if crc_status(member, span.crc) is not None:
                 raise crc_damage(source, structure, member, span.crc).error(path)
         tensors, leaves = _digests(source, structure, plain, spans)
-        told = read_told(path, source, structure)
+        told = read_told(source, structure)
         if source.changed() or done.num_bytes != source.size:
             raise PathError(
                 "changed while it was being sealed",
