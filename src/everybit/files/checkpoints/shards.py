@@ -118,7 +118,8 @@ def check_index(
     expected = index.expected()
     for shard in index.outside:
         why = "its name leads out of the folder"
-        work.outcome.skipped.append(Skipped(what=f"{index.name}: shard {shard[:80]!r}", why=why))
+        what = f"{index.name}: shard {shard[:80]!r}"
+        work.outcome.skipped.append(Skipped(what=what, why=why, promised=False))
     unread = False
     for shard in expected:
         name = index.folder + shard
@@ -263,9 +264,10 @@ def _absent_from_its_own(work: _Work, tensor: str, held: dict[str, set[str]]) ->
 def _tell_twice(work: _Work, tensor: str, shard: str, *, full: bool) -> None:
     own = work.index.weight_map[tensor]
     first, second = work.held.get(own), work.held[shard]
-    if first is None:
-        return
-    one, other = first.by_name()[tensor], second.by_name()[tensor]
+    one = first.by_name().get(tensor) if first is not None else None
+    if first is None or one is None:
+        return  # it lies here instead of there, which is told of the other shard
+    other = second.by_name()[tensor]
     differ = (one.dtype, one.shape) != (other.dtype, other.shape)
     if not differ and full:
         digests = work.shelf.digests

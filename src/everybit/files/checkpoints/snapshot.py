@@ -119,9 +119,10 @@ def take_snapshot(shelf: Shelf, checkpoint: Checkpoint, damaged: set[str]) -> Sn
         state = TrainingState()
         unread.append(error.where)
     roles: dict[tuple[str, str], Role] = {}
-    for role, found in ((Role.MODEL, state.models), (Role.AVERAGE, state.averages)):
-        for model in found:
-            roles |= {(model.file, t.name): role for t in model.tensors.values()}
+    for model in state.models:
+        roles |= {(model.file, t.name): Role.MODEL for t in model.tensors.values()}
+    for average in state.averages:
+        roles |= {(average.file, t.name): Role.AVERAGE for t in average.tensors.values()}
     for optimizer in state.optimizers:
         for entry in optimizer.entries:
             roles |= {(optimizer.file, m.tensor): Role.OPTIMIZER for m in entry.moments}
