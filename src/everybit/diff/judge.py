@@ -131,7 +131,8 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
     movers = [
         each
         for each in left
-        if each.found is _C.TRAINING or (counters and each.found is _C.ROUNDING)
+        if not is_statistic(each.name)
+        and (each.found is _C.TRAINING or (counters and each.found is _C.ROUNDING))
     ]
     state = [each for each in left if of_optimizer(each.name)]
     if not movers and not (counters and state):
@@ -139,16 +140,14 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
     reach = max((each.measured.max_tame for each in movers if each.measured), default=0.0)
 
     def explained(each: Difference) -> bool:
-        if is_counter(each.name) or each.found is _C.TRAINING:
-            return True
-        if each.found is _C.ROUNDING:
+        if is_statistic(each.name):
+            return each.found in _MOVED and not _impossible(each)
+        if is_counter(each.name) or each.found in (_C.TRAINING, _C.ROUNDING):
             return True
         if each.found not in _MOVED or each.elements:
             return False
         if of_optimizer(each.name):
             return not (each.measured and each.measured.num_lost) and each.found is not _C.ELEMENT
-        if is_statistic(each.name):
-            return not _impossible(each)
         if each.found is _C.SCALE:
             # Weight decay where no gradient arrived.
             return bool(0.9 <= each.evidence["factor"] < 1.0)
@@ -207,6 +206,11 @@ def _real(value: object) -> float:
 
 def _statistics(left: list[Difference]) -> list[Group]:
     """BatchNorm statistics that moved, where nothing else of the model did."""
+    for each in left:
+        wide = each.found in _MOVED and each.found is not _C.ELEMENT
+        if is_statistic(each.name) and wide and _impossible(each):
+            each.found = _C.RUN
+            each.why = "holds what no batch gives: values not finite, or a variance below zero"
     if not any(is_statistic(each.name) and each.found in _MOVED for each in left):
         return []
     many = sum(is_statistic(each.name) for each in left) > 1

@@ -70,11 +70,12 @@ def finding_of(group: Group) -> Finding:
         "class": str(group.found),
         "meaning": str(meaning_of(group)),
     }
+    evidence |= {key: value for key, value in group.evidence.items() if key != "kind"}
     if each is not None:
         evidence |= _both(each)
         if len(group.differences) == 1 or group.found is not _C.DAMAGED:
-            evidence |= _measured(each, one=len(group.differences) == 1)
-    evidence |= group.evidence
+            more = _measured(each, one=len(group.differences) == 1)
+            evidence |= {key: value for key, value in more.items() if key not in group.evidence}
     if len(group.differences) > 1:
         evidence |= {
             "num_tensors": len(group.differences),

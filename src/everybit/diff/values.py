@@ -53,7 +53,8 @@ def as_numbers(dtype: str, raw: bytes) -> Any:
     import numpy as np
 
     if dtype in _NATIVE:
-        return np.frombuffer(raw, _NATIVE[dtype]).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.frombuffer(raw, _NATIVE[dtype]).astype(np.float64)
     if dtype == "bfloat16":
         words = np.frombuffer(raw, "<u2").astype("<u4")
         with np.errstate(invalid="ignore"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Severity
 from everybit.core.verdict import Status
 from everybit.report.place import describe_place
-from everybit.report.safe_text import plural, printable
+from everybit.report.safe_text import plural, printable, printable_message
 
 if TYPE_CHECKING:
     from everybit.core.verdict import Verdict
@@ -22,13 +22,21 @@ def verdict_sentence(verdict: Verdict) -> str:
     >>> verdict_sentence(Verdict(command="verify", target=("m.pt",), coverage=coverage))
     'nothing was found in what was checked: 12 tensors'
     """
+    headline = _headline(verdict)
     if verdict.status is Status.FINDINGS:
-        return _findings(verdict)
+        return (
+            _with_missed(f"{count_findings(verdict)}: {headline}", verdict)
+            if headline
+            else (_findings(verdict))
+        )
     missed = [item for item in verdict.coverage.skipped if item.promised]
     if missed:
         first = f"{printable(missed[0].what)} ({printable(missed[0].why)})"
         more = f" and {len(missed) - 1} more" if len(missed) > 1 else ""
-        return f"nothing was found, but not everything could be checked: {first}{more}"
+        found = headline or "nothing was found"
+        return f"{found}, but not everything could be checked: {first}{more}"
+    if headline:
+        return headline
     checked = ", ".join(
         f"{item.count:,} {printable(item.what)}" for item in verdict.coverage.checked[:6]
     )
@@ -58,7 +66,14 @@ def _findings(verdict: Verdict) -> str:
         f"{count_findings(verdict)}{lead}: {gravest.rule} {printable(gravest.slug)}"
         f" at {describe_place(gravest.where)}"
     )
+    return _with_missed(text, verdict)
+
+
+def _with_missed(text: str, verdict: Verdict) -> str:
     missed = sum(item.promised for item in verdict.coverage.skipped)
-    if missed:
-        text = f"{text}; {plural(missed, 'promised check')} did not run"
-    return text
+    return f"{text}; {plural(missed, 'promised check')} did not run" if missed else text
+
+
+def _headline(verdict: Verdict) -> str:
+    """Return the headline of a comparison of files, or "" for any other verdict."""
+    return printable_message((verdict.comparison or {}).get("headline", ""), 1000)

@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from everybit.report.comparison import MAX_ROWS, tensor_table
 from everybit.report.evidence import (
     changes_in,
     describe_change,
@@ -17,6 +18,7 @@ from everybit.report.evidence import (
 from everybit.report.place import describe_place
 from everybit.report.safe_text import can_draw, for_encoding, printable, printable_message
 from everybit.report.sentence import verdict_sentence
+from everybit.report.siblings import SIBLING_STATS, describe_siblings
 from everybit.report.stats import describe_stats
 
 if TYPE_CHECKING:
@@ -106,10 +108,13 @@ def render_verdict(
     charset = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
     out = _Writer(color=color, width=min(max(columns, 60), 110), encoding=charset)
     _tell_answer(out, verdict)
-    _tell_first(out, verdict)
+    _tell_first(out, verdict, verbose=verbose)
     _tell_findings(out, verdict, verbose=verbose)
     _tell_coverage(out, verdict, verbose=verbose)
-    stats = [phrase.replace(" ", _HARD_SPACE) for phrase in describe_stats(verdict.stats)]
+    for label, entries in describe_siblings(verdict.stats):
+        out.labelled(label, entries)
+    numbers = {key: value for key, value in verdict.stats.items() if key not in SIBLING_STATS}
+    stats = [phrase.replace(" ", _HARD_SPACE) for phrase in describe_stats(numbers)]
     out.labelled("Stats", [", ".join(stats)] if stats else [])
     return out.text()
 
@@ -127,7 +132,7 @@ def _tell_answer(out: _Writer, verdict: Verdict) -> None:
     out.block(verdict_sentence(verdict), first=lead, rest=" " * (len(word) + 1))
 
 
-def _tell_first(out: _Writer, verdict: Verdict) -> None:
+def _tell_first(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
     if not verdict.has_first:
         return
     out.line()
@@ -140,6 +145,8 @@ def _tell_first(out: _Writer, verdict: Verdict) -> None:
         out.labelled("Kind", [f"{first.kind}: {printable_message(first.why)}"])
     explained = [describe_difference(item, out.arrow) for item in verdict.explained_by]
     out.labelled("Explained by", explained)
+    if verdict.comparison is not None:
+        out.labelled("Tensors", tensor_table(verdict.comparison, None if verbose else MAX_ROWS))
 
 
 def describe_difference(item: Mapping[str, Any], arrow: str = "->") -> str:
