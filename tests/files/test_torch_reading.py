@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import collections
-import io
 import pickle
 import warnings
 import zipfile

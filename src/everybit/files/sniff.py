@@ -83,7 +83,7 @@ def _is_legacy(head: bytes) -> bool:
     """Return whether the first pickle is torch's magic number, but for one damaged byte."""
     if len(head) < len(_LEGACY_MAGIC) + 2:
         return len(head) > 3 and (b"\x80\x02" + _LEGACY_MAGIC).startswith(head)
-    if head[2 : 2 + len(_LEGACY_MAGIC)] == _LEGACY_MAGIC:
+    if _LEGACY_MAGIC in head[2:24]:  # from protocol 4 on a frame stands before it
         return True
     pairs = zip(head, b"\x80\x02" + _LEGACY_MAGIC, strict=False)
     return sum(found != right for found, right in pairs) <= 1

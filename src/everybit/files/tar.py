@@ -41,17 +41,21 @@ def is_tar_header(block: bytes) -> bool:
 def read_tar(source: ByteSource) -> tuple[list[TarMember], list[Damage]]:
     """Return the regular files of an archive, and what in it cannot be right; never raises."""
     members: list[TarMember] = []
+    damages: list[Damage] = []
     at = 0
     name = ""
     for _ in range(_MAX_MEMBERS):
         block = source.read(at, BLOCK_BYTES)
         if len(block) < BLOCK_BYTES:
-            return members, [_cut(source, at, "its end mark")]
+            return members, [*damages, _cut(source, at, "its end mark")]
         if not block.strip(b"\0"):
-            return members, _check_end(source, at)
+            return members, [*damages, *_check_end(source, at)]
         size = _number(block[124:136])
         if not _checksum_holds(block) or size is None:
-            return members, [_damage("a tar header fails its checksum", at, at + BLOCK_BYTES)]
+            damages.append(_damage("a tar header fails its checksum", at, at + BLOCK_BYTES))
+            # Another field may be the damaged one, so what it says is tried once.
+            if size is None or block[257:262] != b"ustar" or len(damages) > 1:
+                return members, damages
         start = at + BLOCK_BYTES
         kind = block[156:157]
         if kind in (_LONG_NAME, _PAX):
@@ -62,10 +66,12 @@ def read_tar(source: ByteSource) -> tuple[list[TarMember], list[Damage]]:
                 member = TarMember(name=shown, header_start=at, start=start, end=start + size)
                 members.append(member)
                 if member.end > source.size:
-                    return members, [_cut(source, member.end, f"its member {shown[:80]}")]
+                    return members, [
+                        *damages, _cut(source, member.end, f"its member {shown[:80]}")
+                    ]  # fmt: skip
             name = ""
         at = start + -(-size // BLOCK_BYTES) * BLOCK_BYTES
-    return members, []
+    return members, damages
 
 
 def _checksum_holds(block: bytes) -> bool:

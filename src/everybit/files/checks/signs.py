@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Finding, Severity
+from everybit.files.salvage.states import list_states, states_of
 from everybit.files.values.telling import facts_of, tell_hole, tell_implausible, tell_nonfinite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from everybit.files.checks.checksums import Checksums
     from everybit.files.damage import Damage
     from everybit.files.structure import Structure
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 _MAX_NAMES: Final = 16
 
 
-def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) -> list[Finding]:
+def tell(
+    structure: Structure, checksums: Checksums, judged: Judged, name: str, size_bytes: int
+) -> list[Finding]:
     """Return the findings about one file.
 
     A hole takes in the checksums that fail and the records that are gone because of it. A failed
@@ -33,6 +34,7 @@ def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) 
         checksums: Of its members.
         judged: Its values.
         name: Its path relative to the target.
+        size_bytes: Its size.
     """
     damages = [damage for damage in structure.damages if damage.rule != "FIL108"]
     by_member = dict(checksums.damages)
@@ -40,6 +42,7 @@ def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) 
     for hole in judged.holes:
         gone = [damage for damage in damages if _lies_in(damage, hole)]
         damages = [damage for damage in damages if damage not in gone]
+        lost = [damage.where.member for damage in gone if damage.where.member]
         failed = [m for m in checksums.failed if m.start < hole.end and hole.start < m.end]
         evidence: dict[str, Any] = {}
         if failed:
@@ -49,7 +52,7 @@ def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) 
             ]  # fmt: skip
         if gone:
             evidence["structure"] = [damage.message for damage in gone[:_MAX_NAMES]]
-        findings.append(tell_hole(hole, name, evidence))
+        findings.append(tell_hole(hole, name, evidence, lost))
     for member in checksums.failed:
         if any(member.start < hole.end and hole.start < member.end for hole in judged.holes):
             by_member.pop(member.name, None)
@@ -58,7 +61,7 @@ def tell(structure: Structure, checksums: Checksums, judged: Judged, name: str) 
     findings += [damage.finding(name) for damage in (*damages, *by_member.values())]
     findings += tell_nonfinite([one for one in judged.nonfinite if one not in odd], name)
     findings += [tell_implausible(one, name) for one in judged.implausible if one not in odd]
-    return _with_salvage(findings, structure, checksums, judged)
+    return _with_salvage(findings, structure, checksums, judged, size_bytes)
 
 
 def _lies_in(damage: Damage, hole: Hole) -> bool:
@@ -74,7 +77,9 @@ def _without_moot(
     damages: list[Damage], checksums: Checksums, by_member: dict[str, Damage]
 ) -> list[Damage]:
     """Move what a damaged pickle record claims into the evidence of that record's own damage."""
-    for record in checksums.failed_pickles:
+    claimed = {damage.where.member for damage in damages if damage.from_pickle}
+    arrays = [member.name for member in checksums.failed if member.name in claimed]
+    for record in dict.fromkeys((*checksums.failed_pickles, *arrays)):
         if record not in by_member:
             continue
         root = record.removesuffix("data.pkl")
@@ -109,7 +114,11 @@ def _odd_values(judged: Judged, checksums: Checksums, by_member: dict[str, Damag
 
 
 def _with_salvage(
-    findings: list[Finding], structure: Structure, checksums: Checksums, judged: Judged
+    findings: list[Finding],
+    structure: Structure,
+    checksums: Checksums,
+    judged: Judged,
+    size_bytes: int,
 ) -> list[Finding]:
     """Say in the first finding of damage what of the file is still whole, and by what evidence."""
     index = next(
@@ -118,27 +127,8 @@ def _with_salvage(
     )
     if index is None or not structure.tensors or "readable" in findings[index].evidence:
         return findings
-    failed = {member.name for member in checksums.failed}
-    damaged = judged.damaged
-    told = {finding.where.tensor for finding in findings}
-    lost, whole, proven = [], [], []
-    for tensor in structure.tensors:
-        gone = tensor.unreadable and not tensor.byte_ranges and tensor.num_elements
-        if gone or tensor.member in failed or tensor.name in damaged or tensor.name in told:
-            lost.append(tensor.name)
-        elif tensor.member in checksums.held:
-            proven.append(tensor.name)
-        else:
-            whole.append(tensor.name)
-    salvage = _listed("lost", lost) | _listed("whole_by_checksum", proven)
-    salvage |= _listed("nothing_against", whole)
+    states = states_of(structure, checksums, judged, size_bytes)
     first = findings[index]
+    salvage = list_states(states, _MAX_NAMES)
     findings[index] = replace(first, evidence={**first.evidence, **salvage})
     return findings
-
-
-def _listed(key: str, names: Iterable[str]) -> dict[str, Any]:
-    listed = list(names)
-    if not listed:
-        return {}
-    return {key: listed[:_MAX_NAMES], f"num_{key}": len(listed)}

@@ -79,7 +79,9 @@ def read_structure(source: ByteSource) -> Structure:
     """
     header = read_header(source)
     tensor = place_array(header, "array", 0)
-    skipped = [] if tensor is not None else [Skipped(what="its array", why=header.kind)]
+    skipped = (
+        [] if tensor is not None else [Skipped(what="its array", why=header.kind, promised=False)]
+    )
     wanted = header.num_bytes
     damages: tuple[Damage, ...] = ()
     if wanted is not None:

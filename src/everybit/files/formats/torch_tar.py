@@ -33,6 +33,8 @@ MEMBER_NAMES: Final = frozenset({"pickle", "tensors", "storages"})
 _MAX_ITEMS: Final = 1_000_000
 _MAX_DAMAGES: Final = 100
 _COUNT_BYTES: Final = 8
+#: Python's tarfile, which torch used, fills the last record with zeros.
+_RECORD_BYTES: Final = 10240
 
 
 @dataclass(slots=True)
@@ -47,8 +49,8 @@ class _Contents:
 
 
 def is_torch_tar(members: list[TarMember]) -> bool:
-    """Return whether a tar archive is one that torch wrote."""
-    return {member.name for member in members} >= MEMBER_NAMES
+    """Return whether a tar archive is one that torch wrote, one name of it damaged or cut off."""
+    return len({member.name for member in members} & MEMBER_NAMES) >= len(MEMBER_NAMES) - 1
 
 
 def read_object(source: ByteSource) -> Placed:
@@ -78,7 +80,12 @@ def read_structure(source: ByteSource) -> Structure:
         listed, damages = read_tar(source)
         members = {member.name: member for member in reversed(listed)}
         contents = _Contents()
-        if not members.keys() >= MEMBER_NAMES:
+        absent = sorted(MEMBER_NAMES - members.keys())
+        if absent and not damages:
+            damages.append(_damage(f"has no member {absent[0]}", 0, source.size, absent[0]))
+        elif source.size % _RECORD_BYTES and not damages:
+            damages.append(_cut_padding(source))
+        if absent:
             return Structure(format=FileFormat.TORCH_TAR, damages=tuple(damages))
         try:
             _read_storages(source, members["storages"], contents)
@@ -88,6 +95,18 @@ def read_structure(source: ByteSource) -> Structure:
             contents.damages.append(error.damage)
             return _finished(source, damages, contents, [], [])
         return _placed(source, damages, contents, record)
+
+
+def _cut_padding(source: ByteSource) -> Damage:
+    end = -(-source.size // _RECORD_BYTES) * _RECORD_BYTES
+    return Damage(
+        rule="FIL104",
+        message=f"ends after {source.size} of {end} bytes",
+        where=Location(byte_range=(source.size, end)),
+        evidence={
+            "size_bytes": source.size, "expected_bytes": end, "promised_by": "its tar records",
+        },
+    )  # fmt: skip
 
 
 def _placed(

@@ -56,6 +56,27 @@ def read_structure(source: ByteSource) -> Structure:
     return _with_tensors(source, structure, archive, root, record)
 
 
+def read_remains(source: ByteSource) -> tuple[Structure, tuple[str, ...]]:
+    """Read what is left of an archive that has no directory, or a useless one.
+
+    Returns:
+        The structure of the members that are there whole, and the names of tensors whose storage
+        is not.
+    """
+    left = recover(source)
+    archive = Archive(members=left.members, damages=(), directory_start=left.cut_at)
+    root = find_root(archive.members)
+    structure = Structure(
+        format=FileFormat.ZIP if root is None else FileFormat.TORCH_ZIP,
+        members=archive.members,
+        has_checksums=archive.has_checksums,
+    )
+    if root is None:
+        return structure, left.lost
+    record = next(m for m in archive.members if m.name == f"{root}data.pkl")
+    return _with_tensors(source, structure, archive, root, record), left.lost
+
+
 def _without_end(source: ByteSource, error: MalformedError) -> MalformedError:
     """Return the error for an archive without end record, with what is left of it."""
     left = recover(source)

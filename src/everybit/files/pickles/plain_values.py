@@ -10,7 +10,7 @@ from everybit.files.damage import MalformedError
 from everybit.files.formats import distcp, torch_legacy, torch_tar
 from everybit.files.formats.torch_zip import find_root, read_pickle
 from everybit.files.identify import identify
-from everybit.files.pickles.nodes import Call, DictNode, ListNode, Node, Text, TupleNode
+from everybit.files.pickles.nodes import Call, DictNode, ListNode, Node, Persistent, Text, TupleNode
 from everybit.files.pickles.opcodes import interpret
 from everybit.files.source import ByteSource
 from everybit.files.tensor import FileFormat
@@ -105,7 +105,11 @@ def _collect(result: Node) -> tuple[dict[str, Plain], bool]:
             continue
         children = _children(node)
         if children is None:
-            whole = whole and isinstance(node, Call) and _is_tensor(node)
+            # What lies outside a torch pickle is a tensor or its storage.
+            is_tensor = isinstance(node, Persistent) or (
+                isinstance(node, Call) and _is_tensor(node)
+            )
+            whole = whole and is_tensor
             continue
         above = f"{name}." if name else ""
         todo += [(child, f"{above}{key}", depth + 1) for key, child in reversed(children)]
