@@ -16,6 +16,7 @@ from everybit._version import __version__
 if TYPE_CHECKING:
     from everybit.api.diff import diff
     from everybit.api.env import env, env_diff
+    from everybit.api.extract import extract
     from everybit.api.release import release
     from everybit.api.repair import repair
     from everybit.api.report import report
@@ -53,6 +54,7 @@ __all__ = [
     "digest",
     "env",
     "env_diff",
+    "extract",
     "explain_error",
     "load_incident",
     "load_into",
@@ -87,6 +89,7 @@ _HOME: Final = {
     "digest": "everybit.checkpoint",
     "env": "everybit.api.env",
     "env_diff": "everybit.api.env",
+    "extract": "everybit.api.extract",
     "explain_error": "everybit.core.explain",
     "load_incident": "everybit.ledger",
     "load_into": "everybit.checkpoint",

@@ -8,7 +8,7 @@ The tree::
     │   └── ConfigError         an unknown key or an impossible value
     ├── DamagedError            a verb that needs whole input got a damaged file (names the rule)
     ├── StoppedError            `on_finding="stop"` ended the run (raised out of the training loop)
-    └── FindingsError           `Verdict.raise_for_findings()`
+    └── FindingsError           `Verdict.raise_for_findings()`, or a refused `load_into`
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from everybit.core.finding import Finding
 
 
 class EverybitError(Exception):
@@ -101,4 +103,17 @@ class StoppedError(EverybitError):
 
 
 class FindingsError(EverybitError):
-    """A verdict with findings was asked to raise."""
+    """A verdict with findings was asked to raise, or a load was refused because of them.
+
+    Args:
+        what: What is wrong.
+        where: The place.
+        todo: What to do.
+        findings: All of them, the first one first.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", todo: str = "", findings: Sequence[Finding] = ()
+    ) -> None:
+        self.findings = tuple(findings)
+        super().__init__(what, where=where, todo=todo)

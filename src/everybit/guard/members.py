@@ -6,7 +6,8 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.observation import unique_name
-from everybit.guard.tracked import parameter_ids, track_module, unwrap
+from everybit.guard.tracked import parameter_ids, track_module
+from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

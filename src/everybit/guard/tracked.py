@@ -10,19 +10,10 @@ import torch
 from everybit.core.damage import Role
 from everybit.core.observation import state_entry
 from everybit.guard.shards import local_of
+from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-#: Wrappers whose own level does not appear in a state_dict key of the model inside.
-_WRAPPERS = {
-    "DistributedDataParallel": "module",
-    "DataParallel": "module",
-    "OptimizedModule": "_orig_mod",
-    "FullyShardedDataParallel": "_fsdp_wrapped_module",
-    "CheckpointWrapper": "_checkpoint_wrapped_module",
-}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tracked:
@@ -70,16 +61,6 @@ class Tracked:
             return self.holder[self.key] is self.tensor
         except (KeyError, IndexError):
             return False
-
-
-def unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """Return the model inside wrappers: data parallelism, torch.compile, checkpointing."""
-    while True:
-        name = _WRAPPERS.get(type(module).__name__)
-        inside = None if name is None else module._modules.get(name)
-        if inside is None:
-            return module
-        module = inside
 
 
 def parameter_ids(optimizer: torch.optim.Optimizer) -> set[int]:

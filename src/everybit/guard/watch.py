@@ -13,8 +13,8 @@ from everybit.guard.discover import Discovery, Owners, roots_of
 from everybit.guard.parts import Parts
 from everybit.guard.saves import Saves
 from everybit.guard.state import CarriedState
-from everybit.guard.tracked import unwrap
 from everybit.guard.writers import Writers
+from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
