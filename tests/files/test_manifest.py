@@ -9,7 +9,7 @@ from tests.files import makers
 
 import everybit
 from everybit.core.errors import DamagedError, PathError
-from everybit.core.tree import tree_digest
+from everybit.core.tree import TreeHasher, tree_digest
 from everybit.core.verdict import Status
 from everybit.files.damage import MalformedError
 from everybit.files.seals.manifest import MANIFEST_NAME, Manifest, decode_manifest, load_manifest
@@ -41,6 +41,67 @@ def test_reading_gives_what_was_written(manifest):
     )  # fmt: skip
     assert [t.tree for t in old.tensors] == [t.tree for t in new.tensors]
     assert json.loads(data)["schema"] == "everybit.manifest/1"
+
+
+def test_every_field_survives(manifest):
+    from dataclasses import replace
+
+    from everybit.core.digest import Algorithm, Digest
+    from everybit.files.seals.manifest import Covers, TakenFrom
+
+    file = replace(
+        manifest.files["model.pt"],
+        sha256=Digest(Algorithm.SHA256, "ab" * 32),
+        taken_from=TakenFrom.MEMORY,
+        parameter_order=("model.bias", "elsewhere", "model.weight"),
+    )
+    full = replace(
+        manifest,
+        files={"model.pt": file},
+        covers=Covers.FILES,
+        save_id="mine",
+        step=7,
+        counters={"model.pt:step": 7, "lr": 0.5},
+        parity={"any": ["thing", {"nested": 1}]},
+    )
+    again = decode_manifest(full.encode())
+    for name in ("covers", "save_id", "step", "counters", "parity"):
+        assert getattr(again, name) == getattr(full, name), name
+    read = again.files["model.pt"]
+    for name in ("sha256", "taken_from", "parameter_order"):
+        assert getattr(read, name) == getattr(file, name), name
+    assert again.encode() == full.encode()
+
+
+def test_leaves_of_tensors_that_are_stored_otherwise(tmp_path):
+    values = torch.randn(300, 200)
+    path = makers.save({"plain": values, "turned": values.clone().t()}, tmp_path / "m.pt")
+    everybit.seal(path)
+    entry = load_manifest(tmp_path).files["m.pt"]
+    assert list(entry.tensor_leaves) == ["turned"]
+    data = makers.canonical(values.t())
+    hasher = TreeHasher()
+    hasher.update(data)
+    assert entry.tensor_leaves["turned"] == hasher.leaves()
+    document = json.loads((tmp_path / MANIFEST_NAME).read_bytes())
+    del document["digest"]
+    document["files"]["m.pt"]["tensors"]["turned"]["leaves"] = "AAAA"
+    with pytest.raises(MalformedError, match="FIL110"):
+        decode_manifest(resigned(document)).files["m.pt"].tensor_leaves["turned"]
+
+
+def test_ten_thousand_tensors_load_at_once_and_are_small(tmp_path):
+    import time
+
+    values = {f"layers.{number}.weight": torch.zeros(4) for number in range(10_000)}
+    path = makers.save(values, tmp_path / "m.pt")
+    everybit.seal(path)
+    began = time.process_time()
+    manifest = load_manifest(tmp_path)
+    assert time.process_time() - began < 0.5
+    assert len(manifest.files["m.pt"].tensors) == 10_000
+    assert manifest.files["m.pt"].parameter_order == tuple(values)
+    assert (tmp_path / MANIFEST_NAME).stat().st_size < 300 * 10_000
 
 
 def test_sealed_tensors_have_the_digests_of_their_canonical_bytes(manifest):
@@ -105,6 +166,21 @@ TENSOR = (*FILE, "tensors", "model.weight")
         (("files",), []),
         (("files",), {"../x": {}}),
         (("leaf_bytes",), 4096),
+        (("covers",), "everything"),
+        (("covers",), None),
+        (("step",), -1),
+        (("step",), "7"),
+        (("step",), True),
+        (("counters",), []),
+        (("counters",), {"a": "x"}),
+        (("counters",), {"a": float("nan")}),
+        (("parity",), []),
+        ((*FILE, "sha256"), "sha256:00"),
+        ((*FILE, "sha256"), "blake3:" + "0" * 64),
+        ((*FILE, "taken_from"), "thin air"),
+        ((*FILE, "parameter_order"), [1 << 40]),
+        ((*FILE, "parameter_order"), [None]),
+        ((*FILE, "parameter_order"), 3),
         (FILE, 3),
         ((*FILE, "size_bytes"), -1),
         ((*FILE, "size_bytes"), 1 << 70),

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import ITEMSIZE, decode
 from everybit.files.elements import canonical_chunks
-from everybit.files.pickles.plain_values import read_plain_values
+from everybit.files.pickles.plain_values import plain_values_in
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from everybit.files.source import ByteSource
     from everybit.files.structure import Structure
@@ -44,6 +43,10 @@ _COUNTERS: Final = frozenset(
 )
 #: Those that count updates, when they stand at the top of a file.
 _STEPS: Final = ("global_step", "step", "num_updates", "completed_steps", "iteration", "iter_num")
+#: Settings that bear a counter's name.
+_SETTINGS: Final = re.compile(
+    r"(^|\.)(args|cfg|config|hparams|hyper_parameters|param_groups|log_history|loops)\."
+)
 _NUMBER: Final = re.compile(r"(?<![^.])\d+(?![^.])")
 _MAX_LISTED: Final = 8
 _MAX_COUNTERS: Final = 256
@@ -67,22 +70,21 @@ class Told:
     parameter_order: tuple[str, ...] = ()
 
 
-def read_told(path: Path, source: ByteSource, structure: Structure) -> Told:
+def read_told(source: ByteSource, structure: Structure) -> Told:
     """Read what one file tells of its training.
 
     Args:
-        path: The file.
-        source: The same, open.
+        source: The file.
         structure: Its structure, without damage.
 
     Raises:
         PathError: It cannot be read.
     """
     values: dict[str, Any] = {}
-    if structure.format is FileFormat.TEXT and path.name.endswith(".json"):
+    if structure.format is FileFormat.TEXT and source.path.name.endswith(".json"):
         values = dict(_json_numbers(source))
-    elif structure.format.readable and structure.format is not FileFormat.SAFETENSORS:
-        values = dict(read_plain_values(path)[0])
+    elif structure.tensors or structure.members:
+        values = dict(plain_values_in(source)[0])
     numbers = [(key, value) for key, value in values.items() if _counts(key, value)]
     numbers += _scalars(source, structure)
     return Told(
@@ -107,7 +109,7 @@ def agreed_step(counters: Mapping[str, Mapping[str, Number]]) -> int | None:
 
 
 def _counts(key: str, value: Any) -> bool:
-    if key.rpartition(".")[2] not in _COUNTERS:
+    if key.rpartition(".")[2] not in _COUNTERS or _SETTINGS.search(key):
         return False
     # JSON and the manifest know 64 bits and no infinity.
     if type(value) is int:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.tree import LEAF_BYTES
+from everybit.files.seals.rewritten import CONTAINERS
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 #: Formats that a file may seem to change between when it is cut; a cut explains no other change.
 _FAMILIES: Final = (
-    {FileFormat.ZIP, FileFormat.TORCH_ZIP},
-    {FileFormat.PICKLE, FileFormat.TORCH_LEGACY},
+    {FileFormat.ZIP, FileFormat.TORCH_ZIP, FileFormat.DISTCP, FileFormat.NPZ},
+    {FileFormat.TAR, FileFormat.TORCH_TAR},
+    {FileFormat.PICKLE, FileFormat.TORCH_LEGACY, FileFormat.DCP_METADATA},
     {FileFormat.TEXT, FileFormat.HTML, FileFormat.LFS_POINTER},
 )
 #: What the head of a cut file can always look like.
@@ -38,7 +40,7 @@ def is_another_file(
     in it is as it was sealed.
     """
     found = structure.format
-    if found.readable:
+    if found in CONTAINERS:
         if not structure.damages:
             return True
     elif name.lower().endswith(".json") and _is_whole_json(source):

@@ -22,19 +22,34 @@ if TYPE_CHECKING:
     from everybit.files.structure import Structure
     from everybit.files.tensor import FileTensor
 
-_MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
+#: Formats that tell by themselves where they end, so that a whole one was not cut.
+CONTAINERS: Final = frozenset(
+    {
+        FileFormat.DISTCP,
+        FileFormat.NPY,
+        FileFormat.NPZ,
+        FileFormat.SAFETENSORS,
+        FileFormat.TORCH_LEGACY,
+        FileFormat.TORCH_TAR,
+        FileFormat.TORCH_ZIP,
+    }
+)
 
 
 def lies_elsewhere(
     source: ByteSource, sealed: SealedFile, structure: Structure, differences: Differences
 ) -> bool:
     """Return whether the file is another whole container, laid out otherwise."""
-    if structure.damages or structure.format not in _MODELS or not sealed.tensors:
+    if structure.damages or structure.format not in CONTAINERS or not sealed.tensors:
         return False
     if source.size == sealed.size_bytes and not differences.ranges:
         # Every change is known to the byte: a header damaged into another that reads.
         return False
-    return source.size != sealed.size_bytes or _layout(structure.tensors) != _layout(sealed.tensors)
+    if source.size != sealed.size_bytes:
+        return True
+    found, recorded = _layout(structure.tensors), _layout(sealed.tensors)
+    # Equal places under other names: what named them is elsewhere (`.metadata`), or differs too.
+    return found != recorded and sorted(found.values()) != sorted(recorded.values())
 
 
 def is_consistent(
@@ -45,7 +60,7 @@ def is_consistent(
     It was where its structure holds, it differs in more than one place of a few bytes, and its
     own checksums hold, if it has any.
     """
-    if structure.damages or structure.format not in _MODELS or not sealed.tensors:
+    if structure.damages or structure.format not in CONTAINERS or not sealed.tensors:
         return False
     if not structure.has_checksums:
         return not differences.right
@@ -58,7 +73,7 @@ def is_consistent(
     )
 
 
-def _layout(tensors: Sequence[FileTensor]) -> dict[str, object]:
+def _layout(tensors: Sequence[FileTensor]) -> dict[str, tuple[Any, ...]]:
     """Return all that says how stored bytes become values: equal bytes are then equal values."""
     return {
         t.name: (
@@ -111,8 +126,15 @@ def compare_rewritten(
     evidence |= {"added": added[:16]} if added else {}
     evidence |= {"num_unknown_tensors": num_unknown} if num_unknown else {}
     equal = not (missing or added or findings)
+    if structure.format is not sealed.format:
+        evidence |= {"format": str(structure.format), "expected_format": str(sealed.format)}
     if equal:
-        message = f"{name} was written anew; all {num_equal} tensors have their sealed digests"
+        kinds = f" ({structure.format}, sealed as {sealed.format})"
+        message = (
+            f"{name} was written anew"
+            + (kinds if structure.format is not sealed.format else "")
+            + f"; all {num_equal} tensors have their sealed digests"
+        )
         if num_unknown:
             message = f"{message}, {num_unknown} have none"
     else:
