@@ -38,6 +38,7 @@ def test_a_clean_archive_is_clean(checkpoint):
     assert {item.what for item in verdict.coverage.checked} == {
         "member checksums",
         "file structures",
+        "tensors tested for holes and impossible values",
     }
 
 

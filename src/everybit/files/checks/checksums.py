@@ -57,6 +57,15 @@ class Checksums:
         return [member.name for member in self.failed if member.name.endswith(f"/{_PICKLE}")]
 
 
+def broken_records(structure: Structure) -> list[tuple[int, int]]:
+    """Return where records of the archive lie in the file that cannot be right."""
+    return [
+        damage.where.byte_range
+        for damage in structure.damages
+        if damage.rule == "FIL107" and not damage.from_pickle and damage.where.byte_range
+    ]
+
+
 def check_members(
     source: ByteSource,
     structure: Structure,
@@ -80,7 +89,9 @@ def check_members(
     members = _to_check(structure, full=full) if structure.has_checksums else []
     stored = [m for m in members if m.method == STORED and not unreadable(m)]
     stored.sort(key=lambda member: member.start)
-    result = Checksums(scan=scan(source, stored, spans, progress))
+    result = Checksums(
+        scan=scan(source, stored, spans, progress, whole=bool(structure.members and spans))
+    )
     result.num_bytes = result.scan.num_bytes
     if not structure.has_checksums:
         for member in structure.members:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from everybit.core.verdict import Skipped
-from everybit.files.checks.checksums import Checksums, check_members
+from everybit.files.checks.checksums import Checksums, broken_records, check_members
 from everybit.files.checks.other_content import tell_misnamed, tell_unreadable
 from everybit.files.checks.signs import tell
+from everybit.files.checks.token_values import check_token_values
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.reading import read_structure
+from everybit.files.tensor import FileFormat
 from everybit.files.values.judging import Judged, judge
 from everybit.files.values.spans import spans_of
 
@@ -54,17 +56,16 @@ def check_unsealed(
     outcome.count("file structures")
     judged = Judged()
     if spans:
-        records = [
-            damage.where.byte_range for damage in structure.damages
-            if damage.rule == "FIL107" and not damage.from_pickle and damage.where.byte_range
-        ]  # fmt: skip
+        records = broken_records(structure)
         judged = judge(source, spans, checksums.scan, checksums.failed_ranges, records)
         outcome.count("tensors tested for holes and impossible values", len(structure.tensors))
     outcome.num_bytes += checksums.num_bytes
     misnamed = tell_misnamed(source, structure, name)
     if structure.tensors or not misnamed:
-        outcome.findings += tell(structure, checksums, judged, name)
+        outcome.findings += tell(structure, checksums, judged, name, source.size)
     outcome.findings += misnamed
+    if full and structure.format is FileFormat.TOKENS and not structure.damages:
+        outcome.findings += check_token_values(source, name)
     outcome.skipped += _skipped(structure, checksums, name, full=full)
     return outcome
 

@@ -44,7 +44,7 @@ class Hole:
         block_bytes: The block that both ends are multiples of; at the end of the file, its start.
         strong: Both ends lie on pages inside tensors, where nothing of their shape ends.
         zero_share: Share of zeros among the elements around it.
-        proven: Bytes in it fail their own checksum.
+        proven: Bytes in it fail their own checksum, or should be records of the archive.
     """
 
     start: int
@@ -76,6 +76,7 @@ class _Evidence:
     starts: list[int]
     rich: list[tuple[int, int]]
     failed: Sequence[tuple[int, int]]
+    records: Sequence[tuple[int, int]]
     counts: dict[int, int] = field(default_factory=dict)
 
 
@@ -84,6 +85,7 @@ def find_holes(
     spans: Sequence[Span],
     scan: Scan,
     failed: Sequence[tuple[int, int]] = (),
+    records: Sequence[tuple[int, int]] = (),
 ) -> list[Hole]:
     """Judge the runs of zeros that a pass over the file noted.
 
@@ -92,8 +94,9 @@ def find_holes(
         spans: The spans it was scanned with.
         scan: What the pass found.
         failed: `[start, end)` ranges whose checksum does not hold.
+        records: And of an archive's records that cannot be right.
     """
-    seen = _Evidence(source, spans, [span.start for span in spans], scan.rich, failed)
+    seen = _Evidence(source, spans, [span.start for span in spans], scan.rich, failed, records)
     for start, end in scan.zeros:
         for index in {_inside(seen, start), _inside(seen, end)}:
             if index is not None:
@@ -117,7 +120,7 @@ def _place(seen: _Evidence, zero: tuple[int, int]) -> _Run | None:
     """Return a run with its ends; None where it covers tensors whole and cuts none."""
     start, end = zero
     ends = [index for at in zero if (index := _inside(seen, at)) is not None]
-    if not ends:
+    if not ends and not _holds_record(seen, zero):
         return None
     first, last = start, end
     if not any(seen.counts.get(index, 0) > _MAX_RUNS_A_SPAN for index in ends):
@@ -126,7 +129,7 @@ def _place(seen: _Evidence, zero: tuple[int, int]) -> _Run | None:
         first = start - (len(before) - len(before.rstrip(b"\0")))
         last = end + (len(after) - len(after.lstrip(b"\0")))
     left, right = _inside(seen, first), _inside(seen, last)
-    if left is None and right is None:
+    if left is None and right is None and not _holds_record(seen, zero):
         return None
     return _Run(start=start, end=end, first=first, last=last, left=left, right=right)
 
@@ -141,16 +144,17 @@ def _inside(seen: _Evidence, at: int) -> int | None:
 
 def _judge(seen: _Evidence, run: _Run) -> Hole | None:
     ends = [index for index in (run.left, run.right) if index is not None]
-    proven = any(low < run.end and run.start < high for low, high in seen.failed)
-    if not (_on_block(seen, run) and _dense(seen, run, proven=proven)[0]):
+    record = _holds_record(seen, (run.start, run.end))
+    proven = record or any(low < run.end and run.start < high for low, high in seen.failed)
+    if not proven and any(_riddled(seen, index) for index in ends):
+        return None
+    if not record and not (_on_block(seen, run) and _dense(seen, run, proven=proven)[0]):
         return None
     page = run.start % PAGE_BYTES == 0 and (
         run.end % PAGE_BYTES == 0 or run.last >= seen.source.size
     )
     strong = page and run.left is not None and run.right is not None
     if not proven:
-        if any(_riddled(seen, index) for index in ends):
-            return None
         if not strong and not (page or (run.left is not None and run.right is not None)):
             return None
         row_bytes = _natural_unit(seen, run)
@@ -175,9 +179,14 @@ def _judge(seen: _Evidence, run: _Run) -> Hole | None:
         covered=tuple(held),
         block_bytes=PAGE_BYTES if page else SECTOR_BYTES,
         strong=strong or proven,
-        zero_share=_dense(seen, run, proven=proven)[1],
+        zero_share=_dense(seen, run, proven=proven)[1] if ends else 0.0,
         proven=proven,
     )
+
+
+def _holds_record(seen: _Evidence, zero: tuple[int, int]) -> bool:
+    """Return whether a record of the archive should be where the zeros are."""
+    return any(zero[0] <= low < zero[1] for low, _ in seen.records)
 
 
 def _on_block(seen: _Evidence, run: _Run) -> bool:

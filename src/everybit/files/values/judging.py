@@ -46,6 +46,7 @@ def judge(
     spans: Sequence[Span],
     scan: Scan,
     failed: Sequence[tuple[int, int]] = (),
+    records: Sequence[tuple[int, int]] = (),
 ) -> Judged:
     """Judge the values of a file that was scanned.
 
@@ -54,6 +55,7 @@ def judge(
         spans: The spans it was scanned with.
         scan: What the pass found.
         failed: `[start, end)` ranges whose checksum does not hold.
+        records: And of an archive's records that cannot be right.
 
     Raises:
         PathError: The file cannot be read.
@@ -71,7 +73,7 @@ def judge(
             if odd is not None:
                 implausible.append(odd)
     return Judged(
-        holes=tuple(find_holes(source, spans, scan, failed)),
+        holes=tuple(find_holes(source, spans, scan, failed, records)),
         nonfinite=tuple(nonfinite),
         implausible=tuple(implausible),
     )

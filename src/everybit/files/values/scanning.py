@@ -28,7 +28,7 @@ _GAP_BYTES: Final = 64 * 1024
 #: An element that the end of a chunk cuts is looked at with the chunk it starts in.
 _OVERHANG_BYTES: Final = 16
 _ALIGN: Final = 4096
-#: More runs of zeros than this are nature, not loss.
+#: More runs of zeros than this are nature, not loss; what follows is not judged.
 _MAX_RUNS: Final = 100_000
 
 
@@ -65,6 +65,8 @@ def scan(
     members: Sequence[Member],
     spans: Sequence[Span],
     progress: Callable[[int], None],
+    *,
+    whole: bool = False,
 ) -> Scan:
     """Read the bytes of some members and spans once.
 
@@ -73,12 +75,15 @@ def scan(
         members: Stored members whose CRC-32 is wanted, disjoint and sorted by their start.
         spans: Spans to look at, disjoint and sorted.
         progress: Is told the bytes read, as they are.
+        whole: Look for zeros in all of the file, as damage of its records may have hidden members.
 
     Raises:
         PathError: The file cannot be read.
     """
     result = Scan(crcs=[0] * len(members))
     places = [(m.start, m.end) for m in members] + [(s.start, s.end) for s in spans]
+    if whole:
+        places.append((0, source.size))
     wanted = sorted(place for place in places if place[0] < place[1])
     work = _Work(members, spans)
     source.advise_sequential()
@@ -109,10 +114,11 @@ def _joined(wanted: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
 
 def _add_zeros(result: Scan, block: _Block) -> None:
     for start, end in block.zeros:
-        if start < 0 or len(result.zeros) >= _MAX_RUNS:
-            result.rich.append((block.begin, block.end))
-        elif result.zeros and result.zeros[-1][1] == start:
+        if result.zeros and result.zeros[-1][1] == start:
             result.zeros[-1] = (result.zeros[-1][0], end)
+        elif len(result.zeros) >= _MAX_RUNS:
+            first = result.rich[0][0] if result.rich else start
+            result.rich = [(first, end)]
         else:
             result.zeros.append((start, end))
 
@@ -158,7 +164,7 @@ class _Work:
 
     def _sense(self, block: _Block, data: Any, at: int, stop: int, count: int) -> None:
         for run in zero_sectors(data[: min(count, stop - at)], at):
-            if block.zeros and run[0] >= 0 and block.zeros[-1][1] == run[0]:
+            if block.zeros and block.zeros[-1][1] == run[0]:
                 block.zeros[-1] = (block.zeros[-1][0], run[1])
             else:
                 block.zeros.append(run)

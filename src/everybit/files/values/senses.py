@@ -19,7 +19,6 @@ SECTOR_BYTES: Final = 512
 #: Non-finite elements whose places are kept, for each span.
 MAX_PLACES: Final = 32
 _SECTOR_WORDS: Final = SECTOR_BYTES // 8
-_MAX_RUNS: Final = 64
 _LONG_ROW: Final = 1024
 _SHORT_ROW: Final = 32
 
@@ -115,15 +114,12 @@ def _exponents(patterns: Any, kind: FloatKind) -> set[int]:
 
 
 def zero_sectors(data: Any, at: int) -> list[tuple[int, int]]:
-    """Return the runs of whole sectors of zeros, as `[start, end)` offsets in the file.
+    """Return the runs of whole sectors of zeros, as sorted `[start, end)` offsets in the file.
 
     Args:
         data: Bytes (an array of `u1`) that start on a sector of the file.
         at: Offset of the first in the file.
 
-    Returns:
-        Sorted runs. Where there are many, the first and the last, and one run of nothing but
-        `(-1, -1)` between them: such data are full of zeros by nature.
     """
     import numpy as np
 
@@ -142,7 +138,4 @@ def zero_sectors(data: Any, at: int) -> list[tuple[int, int]]:
     cuts = np.flatnonzero(np.diff(zero) > 1) + 1
     starts = zero[np.concatenate(([0], cuts))] * SECTOR_BYTES + at
     ends = (zero[np.concatenate((cuts - 1, [len(zero) - 1]))] + 1) * SECTOR_BYTES + at
-    runs = list(zip(starts.tolist(), ends.tolist(), strict=True))
-    if len(runs) > _MAX_RUNS:
-        return [runs[0], (-1, -1), runs[-1]]
-    return runs
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))

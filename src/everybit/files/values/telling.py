@@ -22,43 +22,47 @@ _MAX_NAMES: Final = 16
 _MAX_NONFINITE: Final = 8
 
 
-def tell_hole(hole: Hole, name: str, evidence: dict[str, Any]) -> Finding:
+def tell_hole(
+    hole: Hole, name: str, evidence: dict[str, Any], members: Sequence[str] = ()
+) -> Finding:
     """Return the finding for a hole.
 
     Args:
         hole: The hole.
         name: The file's path relative to the target.
         evidence: Other signs of the same damage: checksums, structure.
+        members: Members of the archive whose records lie in it.
     """
-    first = hole.cut[0]
     cut = [tensor.name for tensor in hole.cut]
     covered = [tensor.name for tensor in hole.covered]
-    low, high = max(hole.start, first.start), hole.end
-    ranges = elements_at(first, low, high)
-    num_lost = sum(end - start for start, end in ranges)
     facts: dict[str, Any] = {
         "num_bytes": hole.end - hole.start,
         "block_bytes": hole.block_bytes,
         "cut": cut,
-        "num_zero_elements": num_lost,
         "zeros_around": round(hole.zero_share, 4),
     }
+    place: dict[str, Any] = {}
+    if hole.cut:
+        first = hole.cut[0]
+        ranges = elements_at(first, max(hole.start, first.start), hole.end)
+        facts["num_zero_elements"] = sum(end - start for start, end in ranges)
+        place = {"tensor": first.name, "member": first.member}
+        place["element_ranges"] = tuple(ranges[:_MAX_NAMES]) or None
+        more = len(cut) + len(covered) - 1
+        others = f" and {more} more tensor{'s' if more > 1 else ''}" if more else ""
+        told = f"cut through tensor {first.name}{others}"
+    else:
+        place = {"member": members[0] if members else None}
+        told = "lie over records of the archive"
     if covered:
         facts["covered"] = covered[:_MAX_NAMES]
         facts["num_covered"] = len(covered)
-    more = len(cut) + len(covered) - 1
-    others = f" and {more} more tensor{'s' if more > 1 else ''}" if more else ""
+    if members:
+        facts["members"] = list(dict.fromkeys(members))[:_MAX_NAMES]
     by_chance = not (hole.strong or hole.proven)
     return rule("FIL105").finding(
-        f"{name}: {hole.end - hole.start:,} bytes of zeros from byte {hole.start:,} on cut through "
-        f"tensor {first.name}{others}",
-        where=Location(
-            path=name,
-            tensor=first.name,
-            member=first.member,
-            byte_range=(hole.start, hole.end),
-            element_ranges=tuple(ranges[:_MAX_NAMES]) or None,
-        ),
+        f"{name}: {hole.end - hole.start:,} bytes of zeros from byte {hole.start:,} on {told}",
+        where=Location(path=name, byte_range=(hole.start, hole.end), **place),
         evidence={**facts, **evidence},
         severity=Severity.WARNING if by_chance else None,
         certainty=Certainty.WEAK if by_chance else Certainty.PROOF if hole.proven else None,
