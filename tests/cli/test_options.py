@@ -52,6 +52,7 @@ FLAGS = {
     "report": [*COMMON, "--out"],
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
+    "extract": [*COMMON, "--out"],
     "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],

@@ -43,7 +43,7 @@ def command(
     config: Config,
     output: Output,
 ) -> int:
-    """Put the right bytes of model files back.
+    """Put the right bytes back, from parity, another copy or a checksum.
 
     From the best evidence there is: the manifest's digests, parity (`everybit seal --parity 5%`),
     another copy, or without any of them a torch archive's own checksums, where a second witness

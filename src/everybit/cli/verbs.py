@@ -30,6 +30,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "everybit.cli.repair",
         "Put the right bytes back, from parity, another copy or a checksum.",
     ),
+    "extract": ("everybit.cli.extract", "Save what is whole of a damaged model file or folder."),
     "env": ("everybit.cli.env", "Record what this machine and process run on; compare records."),
     "rule": ("everybit.cli.rule", "Explain a rule: what it means and what to do."),
 }
