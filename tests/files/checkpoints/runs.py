@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 def network(seed: int = 0) -> torch.nn.Module:
     torch.manual_seed(seed)
     return torch.nn.Sequential(
-        torch.nn.Linear(12, 24), torch.nn.LayerNorm(24), torch.nn.Linear(24, 12), torch.nn.Linear(12, 3)
+        torch.nn.Linear(12, 24),
+        torch.nn.LayerNorm(24),
+        torch.nn.Linear(24, 12),
+        torch.nn.Linear(12, 3),
     )
 
 
@@ -53,13 +56,15 @@ class Run:
                         mean.lerp_(live, 0.05)
 
     def state(self) -> dict[str, Any]:
-        return copy.deepcopy({
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.schedule.state_dict(),
-            "ema": self.average.state_dict(),
-            "step": self.step,
-        })
+        return copy.deepcopy(
+            {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "scheduler": self.schedule.state_dict(),
+                "ema": self.average.state_dict(),
+                "step": self.step,
+            }
+        )
 
 
 def states(run: Run, steps: Iterable[int] = (10, 20, 30, 40)) -> Iterator[dict[str, Any]]:

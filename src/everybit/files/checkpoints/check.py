@@ -42,13 +42,14 @@ class _Work:
     damaged: set[str]
     full: bool
     folder_name: str
+    told: set[tuple[str | None, str | None]] = field(default_factory=set)
     outcome: Outcome = field(default_factory=Outcome)
 
     def take(self, findings: list[Finding]) -> None:
         """Keep findings about files that have none yet: one damage is one finding."""
         for finding in findings:
             place = finding.where.path
-            if place in self.damaged:
+            if place in self.damaged or (place, finding.where.tensor) in self.told:
                 continue
             self.outcome.findings.append(finding)
         self.damaged |= {f.where.path for f in findings if f.where.path is not None}
@@ -77,6 +78,7 @@ def check_together(
         damaged=_damaged(known),
         full=full,
         folder_name=folder_name,
+        told=_told(known),
     )
     for name in files:
         if is_index(name):
@@ -107,7 +109,12 @@ def check_alone(
         full: Tensors' bytes may be read.
     """
     work = _Work(
-        shelf=Shelf(files), sealed=set(), damaged=_damaged(known), full=full, folder_name=""
+        shelf=Shelf(files),
+        sealed=set(),
+        damaged=_damaged(known),
+        full=full,
+        folder_name="",
+        told=_told(known),
     )
     if is_index(name):
         _check_shards(work, name)
@@ -115,6 +122,10 @@ def check_alone(
     own = Checkpoint(name=name, folder="", series=name, step=None, files={name: name})
     _check_parts(work, take_snapshot(work.shelf, own, work.damaged), {})
     return work.outcome
+
+
+def _told(findings: Sequence[Finding]) -> set[tuple[str | None, str | None]]:
+    return {(f.where.path, f.where.tensor) for f in findings if f.where.tensor is not None}
 
 
 def _damaged(findings: Sequence[Finding]) -> set[str]:

@@ -66,10 +66,13 @@ def _named(optimizer: OptimizerState, models: Sequence[ModelState]) -> Iterator[
     if optimizer.matched_by != "names" or not models:
         return
     shapes = {n: t.shape for model in reversed(models) for n, t in model.tensors.items()}
+    flat = _is_flat(optimizer)
     odd: list[tuple[OptimizerEntry, tuple[int, ...]]] = []
     for entry in optimizer.entries:
         shape = shape_of(entry)
-        if entry.parameter and shape is not None and _is_other(shape, shapes[entry.parameter]):
+        if shape is None or not entry.parameter:
+            continue
+        if _is_other(shape, shapes[entry.parameter], flat=flat):
             odd.append((entry, shape))
     if odd:
         entry, shape = odd[0]
@@ -99,12 +102,17 @@ def _named(optimizer: OptimizerState, models: Sequence[ModelState]) -> Iterator[
         )
 
 
-def _is_other(shape: tuple[int, ...], parameter: tuple[int, ...]) -> bool:
+def _is_flat(optimizer: OptimizerState) -> bool:
+    """Return whether an optimizer keeps its state in flat shards (FSDP, ZeRO)."""
+    shapes = [shape for entry in optimizer.entries if (shape := shape_of(entry)) is not None]
+    return all(len(shape) == 1 for shape in shapes)
+
+
+def _is_other(shape: tuple[int, ...], parameter: tuple[int, ...], *, flat: bool) -> bool:
     """Return whether moments of a shape cannot be those of a parameter, flattened or sharded."""
     if shape == parameter or not shape:
         return False
-    # Flat shards of a parameter (FSDP, ZeRO) are one-dimensional and not larger.
-    return not (len(shape) == 1 and len(parameter) != 1 and shape[0] <= math.prod(parameter))
+    return not (flat and len(parameter) != 1 and shape[0] <= math.prod(parameter))
 
 
 def _order_of_names(optimizer: OptimizerState, models: Sequence[ModelState]) -> Iterator[Finding]:
@@ -194,14 +202,14 @@ def _exchanged(
     optimizer: OptimizerState, keys: dict[str, int], tensors: list[tuple[str, FileTensor]]
 ) -> list[tuple[OptimizerEntry, tuple[int, ...], str]] | None:
     odd, wanted, given = [], Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
-    num_known = 0
+    num_known, flat = 0, _is_flat(optimizer)
     for entry in optimizer.entries:
         shape = shape_of(entry)
         if shape is None or entry.key not in keys:
             continue
         num_known += 1
         name, tensor = tensors[keys[entry.key]]
-        if _is_other(shape, tensor.shape):
+        if _is_other(shape, tensor.shape, flat=flat):
             odd.append((entry, shape, name))
             wanted[tensor.shape] += 1
             given[shape] += 1

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
 from everybit.core.rule import rule
+from everybit.files.checkpoints.names import step_of
+from everybit.files.sniff import looks_like_model_name
 from everybit.files.source import ByteSource
 
 if TYPE_CHECKING:
@@ -75,10 +77,14 @@ def find_pointers(files: dict[str, Path], folders: Iterable[str]) -> list[Pointe
             wanted = parts[-1]
         target = f"{above}/{wanted}" if above else wanted
         there = target in files or target in known
-        if not inside and not there:
+        if not there and not (inside and _names_a_checkpoint(parts[-1])):
             continue
         found.append(Pointer(name=name, says=says, target=target, there=there))
     return found
+
+
+def _names_a_checkpoint(name: str) -> bool:
+    return step_of(name) is not None or looks_like_model_name(name)
 
 
 def _read_line(path: Path) -> str | None:
