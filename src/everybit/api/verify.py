@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from everybit.core.finding import Finding
     from everybit.files.signatures.keys import PublicKey
 
 Level = Literal["structure", "full"]
@@ -85,6 +86,7 @@ def verify(
         outcome.add(expected.outcome)
         if public is not None:
             _demand_signature(path, public, expected, outcome)
+        outcome.findings = _once(outcome.findings)
         total.add(outcome)
     checked = tuple(Checked(what=what, count=number) for what, number in total.checked.items())
     return Verdict(
@@ -94,6 +96,18 @@ def verify(
         coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
         stats={"bytes": total.num_bytes, "seconds": time.perf_counter() - began, **total.stats},
     )
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """Return the findings with a file told once that neither the manifest nor a bundle lists."""
+    told: set[str | None] = set()
+    kept = []
+    for finding in findings:
+        if finding.rule != "FIL109" or finding.where.path not in told:
+            kept.append(finding)
+        if finding.rule == "FIL109":
+            told.add(finding.where.path)
+    return kept
 
 
 def _digest(text: str | None, paths: tuple[str | os.PathLike[str], ...]) -> str | None:

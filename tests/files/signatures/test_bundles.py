@@ -135,6 +135,23 @@ def test_who_signed_without_a_key_is_skipped_and_digests_are_checked(model, key,
     assert [f.rule for f in everybit.verify(model).findings] == ["FIL101"]
 
 
+def test_a_model_that_was_slipped_in_is_not_vouched_for(model, key, public):
+    sign_folder(model, key)
+    makers.save({"w": torch.ones(3)}, model / "sub" / "extra.pt")
+    (model / "notes.txt").write_text("added later")
+    for _ in range(2):
+        for options in ({}, {"key": public}):
+            (finding,) = everybit.verify(model, **options).findings
+            assert (finding.rule, finding.where.path) == ("FIL109", "sub/extra.pt")
+            assert finding.evidence["bundle"] == "model.sig"
+        everybit.seal(model / "sub" / "w.safetensors")  # a manifest that lists another file
+    document = json.loads((model / "model.sig").read_text())
+    payload = json.loads(base64.b64decode(document["dsseEnvelope"]["payload"]))
+    payload["predicate"]["serialization"]["ignore_paths"].append("sub/extra.pt")
+    (model / "model.sig").write_text(json.dumps(envelope(payload, key)))
+    assert not everybit.verify(model, key=public).findings
+
+
 def test_a_bundle_of_release_0_2(model, key):
     listed = [
         {"name": "config.json", "digest": {"sha256": "0" * 64}},
@@ -147,7 +164,7 @@ def test_a_bundle_of_release_0_2(model, key):
     }
     (model / "model.sig").write_text(json.dumps(envelope(document, key)))
     found = {(f.rule, f.where.path) for f in everybit.verify(model).findings}
-    assert found == {("FIL101", "config.json")}
+    assert found == {("FIL101", "config.json"), ("FIL109", "sub/w.safetensors")}
 
 
 @pytest.mark.parametrize(

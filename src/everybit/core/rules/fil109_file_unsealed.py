@@ -1,7 +1,9 @@
 """A file lies beside sealed ones and is not in the manifest.
 
 What:
-    The folder has a manifest, and holds a model file that the manifest does not list.
+    The whole folder was sealed, and holds a model file that the manifest does not list; or a
+    signing bundle (`model.sig`) does not list it. Where only single files were sealed, others
+    beside them are no finding.
 
 Why it matters:
     Nothing is known about that file; a loader that globs the folder will use it.

@@ -78,6 +78,9 @@ def check_file(path: Path, entry: SealedFile | None, name: str, how: Thoroughnes
         Skipped(what=f"{name}: its {item.algorithm} digest", why="it cannot be computed here")
         for item in unknown
     ]
+    bundle = how.expected.left_out_by(path) if how.expected is not None else ""
+    if bundle:
+        outcome.findings.append(not_listed(path, name, bundle=bundle))
     return outcome
 
 
@@ -180,12 +183,19 @@ def missing(name: str, *, listed_by: str, **evidence: int) -> Finding:
     )
 
 
-def not_listed(path: Path, name: str) -> Finding:
-    """Return the finding for a model beside sealed files that the manifest does not list."""
+def not_listed(path: Path, name: str, *, bundle: str = "") -> Finding:
+    """Return the finding for a model beside sealed or signed files that nothing lists.
+
+    Args:
+        path: The model.
+        name: Its path relative to the target.
+        bundle: The signing bundle that does not list it; empty for the manifest.
+    """
+    where = f"signed files and is not in {bundle}" if bundle else "sealed files and is not in the"
     return rule("FIL109").finding(
-        f"{name} lies beside sealed files and is not in the manifest",
+        f"{name} lies beside {where}{'' if bundle else ' manifest'}",
         where=Location(path=name),
-        evidence={"size_bytes": path.stat().st_size},
+        evidence={"size_bytes": path.stat().st_size, **({"bundle": bundle} if bundle else {})},
     )
 
 

@@ -63,6 +63,7 @@ class Bundle:
         payload_type: Their type.
         signature: The signature.
         hint: Identifies the key; empty where the bundle does not say.
+        ignored: Paths that were left out on purpose, the bundle itself among them.
     """
 
     method: Method
@@ -71,6 +72,7 @@ class Bundle:
     payload_type: str
     signature: bytes
     hint: str
+    ignored: tuple[str, ...] = (BUNDLE_NAME,)
 
     def signed_by(self, key: PublicKey) -> bool:
         """Return whether the bundle's signature is by this ECDSA key."""
@@ -120,6 +122,7 @@ def read_bundle(path: Path, listed_by: str) -> Bundle | None:
             payload=payload,
             payload_type=kind,
             signature=signature,
+            ignored=(BUNDLE_NAME, *_ignored(statement)),
             hint=str((material.get("publicKey") or {}).get("hint") or ""),
         )
     except BundleError:
@@ -127,6 +130,11 @@ def read_bundle(path: Path, listed_by: str) -> Bundle | None:
     except _WRONG as error:
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise BundleError(f"a field is missing or cannot be right ({reason})") from None
+
+
+def _ignored(statement: dict[str, Any]) -> list[str]:
+    serialization = (statement.get("predicate") or {}).get("serialization") or {}
+    return [str(path).rstrip("/") for path in serialization.get("ignore_paths") or ()]
 
 
 def _method(material: dict[str, Any]) -> Method:

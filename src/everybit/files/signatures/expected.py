@@ -11,6 +11,7 @@ from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.outcome import Outcome
+from everybit.files.seals.manifest import OWN_NAMES
 from everybit.files.signatures.bundle import (
     BUNDLE_NAME,
     Bundle,
@@ -72,6 +73,20 @@ class ExpectedDigests:
             found += self._listed(path)
             found += _cached(path)
         return found
+
+    def left_out_by(self, path: Path) -> str:
+        """Return the bundle in whose folder a file lies although it does not list it, or ""."""
+        path = path.absolute()
+        for folder, name in self._above(path):
+            bundle = self._bundle(folder)
+            if bundle is None or path.name in OWN_NAMES:
+                continue
+            ignored = any(
+                name == prefix or name.startswith(f"{prefix}/") for prefix in bundle.ignored
+            )
+            if name not in bundle.resources and not ignored:
+                return self._name(folder / BUNDLE_NAME)
+        return ""
 
     def unasked(self, folder: Path) -> dict[str, tuple[Path, str]]:
         """Return what lists and bundles in a folder speak of and nobody asked about.
