@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.dtype import json_number
 from everybit.diff.classes import DifferenceClass
 from everybit.diff.measure import NUM_LISTED
-from everybit.diff.rearranged import find_order, is_transposed
+from everybit.diff.rearranged import find_order, is_transposed, same_elements
 from everybit.diff.stored import CHUNK_BYTES
 from everybit.diff.values import MANTISSA_BITS, is_float
 
@@ -271,10 +271,10 @@ def _enough(m: Measured) -> int:
 
 
 def _rearranged(out: Difference, m: Measured) -> bool:
-    if not m.same_bag:
-        return False
     assert out.a is not None
     assert out.b is not None
+    if not m.same_bag or not same_elements(out.a, out.b):
+        return False
     order = find_order(out.a, out.b)
     if order is not None:
         noun = _axis_noun(out.a.shape, order.axis)

@@ -75,16 +75,19 @@ class ElementTally:
 
         size = self._size
         flipped = np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)
+        self._num_bits += _count_ones(flipped)
         if size in (2, 4, 8):
             at = np.flatnonzero(flipped.view(f"<u{size}"))
         else:
             at = np.flatnonzero(flipped.reshape(-1, size).any(axis=1))
         self._num_elements += len(at)
-        self._num_bits += int(_bit_counts()[flipped].sum(dtype=np.int64))
         first = start // size
         for index in at[: MAX_LISTED - len(self._changes)].tolist():
             span = slice(index * size, (index + 1) * size)
             self._changes += changes_between(self._dtype, one[span], other[span], first + index)
+        if not self._whole:
+            self._ranges[-1] = (self._ranges[-1][0], int(at[-1]) + first + 1)
+            return at
         cuts = np.flatnonzero(np.diff(at) > 1)
         cuts = cuts[: MAX_RANGES + 1] if len(cuts) > MAX_RANGES else cuts
         begins = (at[np.concatenate(([0], cuts + 1))] + first).tolist()
@@ -109,6 +112,14 @@ def changed_elements(a: StoredTensor, b: StoredTensor) -> Changed:
     for start, one, other in SideBySide(a, b).differing():
         tally.add(start, one, other)
     return tally.result()
+
+
+def _count_ones(data: Any) -> int:
+    import numpy as np
+
+    if hasattr(np, "bitwise_count") and not len(data) % 8:
+        return int(np.bitwise_count(data.view(np.uint64)).sum(dtype=np.int64))
+    return int(_bit_counts()[data].sum(dtype=np.int64))
 
 
 @cache

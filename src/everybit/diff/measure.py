@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from everybit.core.dtype import ITEMSIZE
 from everybit.diff.elements import Changed, ElementTally
 from everybit.diff.rounding import Rounding, suppositions
 from everybit.diff.stored import CHUNK_BYTES, SideBySide
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Parts of a tensor for which it is noted whether anything differs in them.
 NUM_BLOCKS: Final = 64
+#: Differing elements of a chunk whose distance in ULP is taken.
+_SAMPLED: Final = 16384
 #: Wild values kept.
 NUM_LISTED: Final = 16
 #: A value this many times the largest around it in A is wild.
@@ -56,7 +59,8 @@ class Measured:
         max_rel: Largest difference relative to A's value, over nonzero ones.
         max_a: Largest finite magnitude in A, in the chunks that differ.
         least_b: Least finite value among B's differing elements.
-        max_ulp: Largest distance in units of the last place.
+        max_ulp: Largest distance in units of the last place, of those that were looked at.
+        sampled: Not all were.
         octaves: Differing elements by the power of two of that distance.
         wild: `(element, A's value, B's value)` of the first values of B that are not finite, or
             many times as large as any around them in A; no sum goes over these.
@@ -85,6 +89,7 @@ class Measured:
     max_a: float = 0.0
     least_b: float = math.inf
     max_ulp: float = 0.0
+    sampled: bool = False
     octaves: list[int] = field(default_factory=lambda: [0] * _NUM_OCTAVES)
     wild: list[tuple[int, float, float]] = field(default_factory=list)
     num_wild: int = 0
@@ -140,13 +145,13 @@ def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
     tally = ElementTally(a.dtype, size)
     out = Measured(total=a.num_elements)
     scale = _Scale(a.dtype)
-    bags = [np.zeros(2, np.uint64), np.zeros(2, np.uint64)]
+    bags = [np.zeros(1, np.uint64), np.zeros(1, np.uint64)]
     live = suppositions(a.dtype, b.dtype) if is_float(a.dtype) else []
     for start, one, other in SideBySide(a, b).differing():
         at = tally.add(start, one, other)
         first = start // size
         out.num_elements += len(at)
-        out.blocks.update(np.unique((at + first) * NUM_BLOCKS // out.total).tolist())
+        out.blocks |= _blocks_of(at, first, out.total)
         _count_bits(out, one, other, size, at, signed=is_float(a.dtype))
         for bag, raw in zip(bags, (one, other), strict=True):
             bag += _bag(raw, size)
@@ -155,7 +160,7 @@ def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
         x, y = as_numbers(a.dtype, one), as_numbers(b.dtype, other)
         _add_values(out, x, y, at, first)
         if is_float(a.dtype):
-            _add_places(out, as_places(a.dtype, one)[at], as_places(a.dtype, other)[at])
+            _add_places(out, a.dtype, one, other, at)
         live = [each for each in live if each.holds(x, y)]
         scale.add(x, y, at)
     out.changed = tally.result()
@@ -183,13 +188,24 @@ def _across(a: StoredTensor, b: StoredTensor) -> Measured:
         out.equal_values = False
         at = np.flatnonzero(differ)
         out.num_elements += len(at)
-        out.blocks.update(np.unique((at + first) * NUM_BLOCKS // out.total).tolist())
+        out.blocks |= _blocks_of(at, first, out.total)
         out.num_zeroed += int((y[at] == 0).sum())
         _add_values(out, x, y, at, first)
         scale.add(x, y, at)
     out.factor = scale.result()
     out.roundings = live
     return out
+
+
+def _blocks_of(at: Any, first: int, total: int) -> set[int]:
+    """Return the blocks of the whole tensor in which the elements lie."""
+    import numpy as np
+
+    low = (int(at[0]) + first) * NUM_BLOCKS // total
+    high = (int(at[-1]) + first) * NUM_BLOCKS // total
+    bounds = [-(-block * total // NUM_BLOCKS) - first for block in range(low, high + 2)]
+    counts = np.searchsorted(at, bounds)
+    return {low + place for place in np.flatnonzero(np.diff(counts)).tolist()}
 
 
 def _count_bits(
@@ -200,63 +216,98 @@ def _count_bits(
     if size not in (1, 2, 4, 8):
         out.num_zeroed += int((~np.frombuffer(other, np.uint8).reshape(-1, size)[at].any(1)).sum())
         return
-    left, right = (np.frombuffer(raw, f"<u{size}")[at] for raw in (one, other))
-    out.num_zeroed += int((right == 0).sum())
-    if signed:
-        out.num_negated += int(((left ^ right) == left.dtype.type(1 << (8 * size - 1))).sum())
+    left, right = (_picked(np.frombuffer(raw, f"<u{size}"), at) for raw in (one, other))
+    out.num_zeroed += len(at) - int(np.count_nonzero(right))
+    # Once one element is more than negated, nobody asks how many are.
+    if signed and out.num_negated == out.num_elements - len(at):
+        sign = left.dtype.type(1 << (8 * size - 1))
+        out.num_negated += int(np.count_nonzero((left ^ right) == sign))
+
+
+def _picked(values: Any, at: Any) -> Any:
+    """Return the elements at some places, without a copy where these are all."""
+    return values if len(at) == len(values) else values[at]
 
 
 def _bag(raw: bytes, size: int) -> Any:
-    """Return two sums over the elements that do not depend on their order, modulo 2^64."""
+    """Return a sum over the elements that does not depend on their order, modulo 2^64."""
     import numpy as np
 
     width = size if size in (1, 2, 4, 8) else 8 if size % 8 == 0 else 1
-    words = np.frombuffer(raw, f"<u{width}").astype(np.uint64)
-    mixed = (words ^ (words >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(32)
-    return np.array([words.sum(), mixed.sum()], np.uint64)
+    return np.frombuffer(raw, f"<u{width}").sum(dtype=np.uint64)
 
 
 def _add_values(out: Measured, x: Any, y: Any, at: Any, first: int) -> None:
     import numpy as np
 
-    inside = x[np.isfinite(x)]
-    limit = float(np.abs(inside).max()) if len(inside) else 0.0
-    out.max_a = max(out.max_a, limit)
-    one, other = x[at], y[at]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        wild = np.isfinite(one) & ~np.isfinite(other)
-        out.num_lost += int(wild.sum())
-        out.num_found += int((~np.isfinite(one) & np.isfinite(other)).sum())
-        if limit > 0:
-            wild |= np.abs(other) > _WILD * limit
+        size = np.abs(x)
+        limit = float(size.max())
+        if not math.isfinite(limit):
+            inside = size[np.isfinite(size)]
+            limit = float(inside.max()) if len(inside) else 0.0
+        out.max_a = max(out.max_a, limit)
+        one, other, size = _picked(x, at), _picked(y, at), _picked(size, at)
         change = np.abs(other - one)
-        largest = change[np.isfinite(change)]
-        out.max_abs = max(out.max_abs, float(largest.max()) if len(largest) else 0.0)
-        relative = change / np.abs(one)
-        relative = relative[np.isfinite(relative)]
-        out.max_rel = max(out.max_rel, float(relative.max()) if len(relative) else 0.0)
-        tame = ~wild & np.isfinite(one) & np.isfinite(other)
-    if wild.any():
-        out.num_wild += int(wild.sum())
-        picked = np.flatnonzero(wild)[: NUM_LISTED - len(out.wild)].tolist()
-        out.wild += [(int(at[k]) + first, float(one[k]), float(other[k])) for k in picked]
-    if not tame.all():
-        one, other, change, at = one[tame], other[tame], change[tame], at[tame]
-    if not len(one):
-        return
-    out.sum_aa += float(one @ one)
-    out.sum_bb += float(other @ other)
-    out.sum_ab += float(one @ other)
+        top = float(change.max())
+        if not math.isfinite(top) or (limit > 0 and top > (_WILD - 1) * limit):
+            one, other, change, at = _without_wild(out, one, other, change, at, limit, first)
+            size = np.abs(one)
+        else:
+            out.max_abs = max(out.max_abs, top)
+        if not len(one):
+            return
+        np.divide(change, size, out=size)
+    largest = float(size.max())
+    if not math.isfinite(largest):
+        finite = size[np.isfinite(size)]
+        largest = float(finite.max()) if len(finite) else 0.0
+    out.max_rel = max(out.max_rel, largest)
+    out.sum_aa += _product(one, one)
+    out.sum_bb += _product(other, other)
+    out.sum_ab += _product(one, other)
+    out.sum_dd += _product(change, change)
     out.least_b = min(out.least_b, float(other.min()))
-    out.sum_dd += float(change @ change)
     out.max_tame = max(out.max_tame, float(change.max()))
 
 
-def _add_places(out: Measured, one: Any, other: Any) -> None:
+def _without_wild(
+    out: Measured, one: Any, other: Any, change: Any, at: Any, limit: float, first: int
+) -> tuple[Any, Any, Any, Any]:
+    """Count and list what is not finite or stands out, and return the rest."""
     import numpy as np
 
-    distance = np.abs(one - other)
+    wild = np.isfinite(one) & ~np.isfinite(other)
+    out.num_lost += int(wild.sum())
+    out.num_found += int((~np.isfinite(one) & np.isfinite(other)).sum())
+    if limit > 0:
+        wild |= np.abs(other) > _WILD * limit
+    finite = change[np.isfinite(change)]
+    out.max_abs = max(out.max_abs, float(finite.max()) if len(finite) else 0.0)
+    out.num_wild += int(wild.sum())
+    for place in np.flatnonzero(wild)[: NUM_LISTED - len(out.wild)].tolist():
+        out.wild.append((int(at[place]) + first, float(one[place]), float(other[place])))
+    tame = ~wild & np.isfinite(one) & np.isfinite(other)
+    return one[tame], other[tame], change[tame], at[tame]
+
+
+def _product(one: Any, other: Any) -> float:
+    import numpy as np
+
+    # Not `@`: the threads of a linear algebra library cost more than they bring here.
+    return float(np.einsum("i,i->", one, other))
+
+
+def _add_places(out: Measured, dtype: str, one: bytes, other: bytes, at: Any) -> None:
+    import numpy as np
+
+    if len(at) > _SAMPLED:
+        # The median needs no more, and rounding that is all over shows in any of them.
+        at = at[:: len(at) // _SAMPLED]
+        out.sampled = True
+    size = ITEMSIZE[dtype]
+    pick = [np.frombuffer(raw, f"<u{size}")[at].tobytes() for raw in (one, other)]
+    distance = np.abs(as_places(dtype, pick[0]) - as_places(dtype, pick[1]))
     out.max_ulp = max(out.max_ulp, float(distance.max()))
     powers = np.log2(np.maximum(distance, 1.0)).astype(np.int64)
     for power, count in enumerate(np.bincount(powers, minlength=1).tolist()):
@@ -278,13 +329,13 @@ class _Scale:
 
         if not self._live:
             return
-        one, other = x[at], y[at]
+        one, other = _picked(x, at), _picked(y, at)
         if not (np.isfinite(one).all() and np.isfinite(other).all()):
             self._live = False
             return
         if self._factor is None:
-            norm = float(one @ one)
-            self._factor = _snapped(float(one @ other) / norm, self._room) if norm else 0.0
+            norm = _product(one, one)
+            self._factor = _snapped(_product(one, other) / norm, self._room) if norm else 0.0
         expected = one * self._factor
         # Values that fell below the normal range have lost more than their last bit.
         near = np.abs(other - expected) <= self._room * np.abs(expected) * 1.01 + self._smallest

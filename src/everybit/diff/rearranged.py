@@ -69,6 +69,22 @@ def find_order(a: StoredTensor, b: StoredTensor) -> Order | None:
     return None
 
 
+def same_elements(a: StoredTensor, b: StoredTensor) -> bool:
+    """Return whether both hold the same elements in whatever order."""
+    import numpy as np
+
+    words = []
+    for tensor in (a, b):
+        word = np.uint64(0)
+        for first in range(0, tensor.num_elements, _BLOCK):
+            last = min(first + _BLOCK, tensor.num_elements)
+            with np.errstate(over="ignore"):
+                mixed = _mix(_elements(tensor, first, last), np.uint64(0))
+                word = word + mixed.sum(dtype=np.uint64)
+        words.append(int(word))
+    return words[0] == words[1]
+
+
 def is_transposed(a: StoredTensor, b: StoredTensor) -> tuple[int, ...] | None:
     """Return the order of A's axes that gives B, or None; only the last two, and all reversed."""
     rank = len(a.shape)

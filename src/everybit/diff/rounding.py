@@ -76,7 +76,7 @@ def round_to(dtype: str, values: Any, *, truncate: bool = False) -> Any:
 
     >>> import numpy as np
     >>> round_to("bfloat16", np.array([1.005, -3e-40])).tolist()
-    [1.0078125, -3.0304e-40]
+    [1.0078125, -2.7550648847397363e-40]
     """
     import numpy as np
 

@@ -180,6 +180,8 @@ def _measured(each: Difference, *, one: bool) -> dict[str, Any]:
     facts |= {"max_abs": json_number(m.max_abs), "max_rel": json_number(m.max_rel)}
     if m.max_ulp:
         facts["ulp"] = m.max_ulp
+        if m.sampled:
+            facts["ulp_sampled"] = True
     if m.sum_aa > 0 and math.isfinite(m.relative):
         facts["relative"] = m.relative
     return facts
