@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 METADATA_NAME: Final = ".metadata"
 #: What stands near the start of such a pickle, whatever its protocol.
 METADATA_MODULE: Final = b"torch.distributed.checkpoint.metadata"
-_MAX_DAMAGES: Final = 100
+_MAX_PROBLEMS: Final = 16
 _MAX_TEXT: Final = 4096
 
 
@@ -123,11 +123,23 @@ def read_metadata(source: ByteSource) -> DcpMetadata:
             entries=tuple(entries),
             save_id=_text(meta.get("save_id")),
             version=_text(fields.get("version")),
-            damages=tuple(
-                Damage(rule="FIL107", message=message, where=where)
-                for message in damages[:_MAX_DAMAGES]
-            ),
+            damages=_as_one(damages, where),
         )
+
+
+def _as_one(problems: list[str], where: Location) -> tuple[Damage, ...]:
+    """Return one damage for all that is wrong: a flipped bit contradicts many places at once."""
+    if not problems:
+        return ()
+    more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+    return (
+        Damage(
+            rule="FIL107",
+            message=f"{problems[0]}{more}",
+            where=where,
+            evidence={"problems": problems[:_MAX_PROBLEMS], "num_problems": len(problems)},
+        ),
+    )
 
 
 def _fields(node: Node, kind: str) -> dict[str, Node] | None:

@@ -20,13 +20,14 @@ from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat
 from everybit.files.window import Window
 from everybit.files.zips.archive import ends_as_archive
-from everybit.files.zips.records import LOCAL_MARK
+from everybit.files.zips.records import END_MARK, LOCAL_MARK
 from everybit.files.zips.runs import find_archives
 
 if TYPE_CHECKING:
     from everybit.files.tensor import FileTensor
 
 _MAX_DAMAGES: Final = 100
+_TAIL_BYTES: Final = 64 * 1024
 #: A torch archive of one tensor is a single node, which has no name of its own.
 _ROOT_NAME: Final = "tensor"
 
@@ -57,8 +58,11 @@ def is_distcp(source: ByteSource) -> bool:
         return True
     if ends_as_archive(source):
         return False
-    runs = find_archives(source, most=2)
-    return bool(runs) and runs[0][1] < source.size and _is_archive(source, runs[0][1])
+    (_, end), *_ = find_archives(source, most=1) or [(0, source.size)]
+    if end >= source.size:
+        return False
+    tail = source.read(max(end, source.size - _TAIL_BYTES), _TAIL_BYTES)
+    return _is_archive(source, end) or END_MARK in tail
 
 
 def metadata_beside(source: ByteSource) -> DcpMetadata | str | None:
