@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from everybit.api.signals import end_on_signals
-from everybit.api.torch_import import TorchImport
+from everybit.core.after_import import AfterImport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ class _ChildWatch:
     def __init__(self, config: Config, parent: int) -> None:
         self._config = config
         self._parent = parent
-        self._torch = TorchImport(self._arrived)
+        self._torch = AfterImport("torch", self._arrived)
         self._rank: RankWatch | None = None
         self._pid = os.getpid()
 

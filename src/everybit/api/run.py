@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from everybit.api.children import Children
 from everybit.api.program import find_program, flush, print_own_traceback, say_exit
 from everybit.api.signals import end_on_signals
-from everybit.api.torch_import import TorchImport
+from everybit.core.after_import import AfterImport
 from everybit.core.config import Config
 from everybit.core.errors import EverybitError, PathError, StoppedError
 from everybit.core.ranks import rank_and_world
@@ -120,7 +120,7 @@ class _ScriptWatch:
         self.path = Path(config.run)
         self._absolute = self.path.absolute()
         self._config = config.updated({"run": str(self._absolute)})
-        self._torch = TorchImport(self._begin)
+        self._torch = AfterImport("torch", self._begin)
         self._children = Children(self._config)
         self._guard: Guard | None = None
         self._failure = ""

@@ -59,7 +59,7 @@ def digest(obj: Any) -> Digest:
     Raises:
         UsageError: Something in it has no bytes (a meta tensor) or is of another kind; says where.
 
-    >>> everybit.digest({"b": 1, "a": [1.0, None]}) == everybit.digest({"a": [1.0, None], "b": 1})
+    >>> digest({"b": 1, "a": [1.0, None]}) == digest({"a": [1.0, None], "b": 1})
     True
     """
     plain = _plain_tensor(obj, "")

@@ -28,6 +28,7 @@ _HEADS: Final = frozenset(
     }
 )  # fmt: skip
 _MAX_HEAD: Final = 8
+_MAX_HEADS: Final = 2
 _ADAPTER: Final = re.compile(r"(?:^|\.|_)(?:lora_|adapter|prompt_|prefix_encoder|ia3_|vera_|oft_)")
 
 
@@ -149,14 +150,15 @@ def _tied(missing: tuple[str, ...], arrived: set[str], same: Mapping[str, str]) 
 
 
 def _head(names: list[str], num_arrived: int) -> tuple[str, ...]:
-    """Return the names where all are of one head, and the rest of the model arrived."""
+    """Return the names where all are of heads, a pooler say, and the rest of the model arrived."""
     if not names or len(names) > _MAX_HEAD or num_arrived <= len(names):
         return ()
-    tops = {_head_of(name) for name in names}
-    return tuple(names) if len(tops) == 1 and None not in tops else ()
+    tops = {head_of(name) for name in names}
+    return tuple(names) if len(tops) <= _MAX_HEADS and None not in tops else ()
 
 
-def _head_of(name: str) -> str | None:
+def head_of(name: str) -> str | None:
+    """Return the head that a tensor belongs to by its name; None where that is none."""
     parts = name.split(".")
     for depth, part in enumerate(parts[:-1]):
         if part in _HEADS:

@@ -77,7 +77,7 @@ def explain_error(error: str | BaseException, *, path: str = "") -> Explanation 
         error: The exception, or its text as printed: the last line, or the whole traceback.
         path: The file, where it is known; taken from the text where that names one.
 
-    >>> explanation = everybit.explain_error("_pickle.UnpicklingError: invalid load key, 'v'.")
+    >>> explanation = explain_error("_pickle.UnpicklingError: invalid load key, 'v'.")
     >>> explanation.rules
     ('FIL118',)
     """

@@ -34,6 +34,7 @@ class Checks:
         state: The carried state, which they share.
         config: Settings of the Guard.
         rank: Rank of this process.
+        loads: Tells what came of loads, before what was loaded is used.
 
     Attributes:
         record: The one that records; the others test.
@@ -41,7 +42,7 @@ class Checks:
         skipped: Whether the last step was skipped.
     """
 
-    def __init__(self, state: CarriedState, config: Config, rank: int) -> None:
+    def __init__(self, state: CarriedState, config: Config, rank: int, loads: Check) -> None:
         readout = Readout()
         heal = config.on_finding is OnFinding.HEAL
         patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
@@ -51,6 +52,7 @@ class Checks:
         self.skipped = False
         self._readout = readout
         self._all: list[Check] = [
+            loads,
             AtRestCheck(
                 state,
                 rank=rank,

@@ -15,6 +15,7 @@ from everybit.probe.wrappers import unwrap
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tracked:
     """One carried tensor and the place that holds it.

@@ -10,6 +10,7 @@ from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.guard.boundaries import Boundaries
 from everybit.guard.discover import Discovery, Owners, roots_of
+from everybit.guard.loads import Loads
 from everybit.guard.parts import Parts
 from everybit.guard.saves import Saves
 from everybit.guard.state import CarriedState
@@ -52,6 +53,7 @@ class Watch:
         self._parts = Parts(self.boundaries.attach, self.boundaries.is_called)
         self.complete = False
         self._fence = fence
+        self.loads = Loads(fence)
         self._saves = Saves(self._is_watched, self._is_whole, before_save)
         self._finds = not watched
         self._discovery = Discovery(
@@ -75,11 +77,13 @@ class Watch:
         self._writers.install()
         self._discovery.install()
         self._saves.install()
+        self.loads.install()
         for item in self._given:
             self._take_up(item)
 
     def remove(self) -> None:
         """Leave everything as it was before `install`."""
+        self.loads.remove()
         self._saves.remove()
         self._discovery.remove()
         self._writers.remove()

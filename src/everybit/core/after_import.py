@@ -1,4 +1,4 @@
-"""Wait for a program to import torch, so that it is imported when and as the program does it.
+"""Wait for a program to import a module, so that it is imported when and as the program does it.
 
 Some settings count only before torch is imported (`OMP_NUM_THREADS` set from within a script, for
 one): a watcher that imported torch first would change the numbers.
@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-class TorchImport:
-    """Calls back once, right after torch has been imported; at once where it is there already.
+class AfterImport:
+    """Calls back once, right after a module has been imported; at once where it is there already.
 
     Args:
+        name: Full name of the module.
         then: What to call.
     """
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name = name
         self._then = then
         self._waiting = True
 
     def install(self) -> None:
         """Begin to wait."""
-        if "torch" in sys.modules:
+        if self._name in sys.modules:
             self._arrived()
         else:
             sys.meta_path.insert(0, self)
@@ -43,8 +45,8 @@ class TorchImport:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find torch as the other finders do, and have its loader tell when it is done."""
-        if name != "torch" or not self._waiting:
+        """Find it as the other finders do, and have its loader tell when it is done."""
+        if name != self._name or not self._waiting:
             return None
         self._waiting = False
         try:
