@@ -518,6 +518,32 @@ def test_a_state_that_the_other_record_does_not_hold_is_not_called_initial(field
     assert "Seed" not in found.findings[0].remedy
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("prefix", ["", "module."])
+def test_weights_loaded_without_the_optimizer_name_its_state(swapped, prefix) -> None:
+    begun = replace(table(Link.UPDATE, STATE[:2], 2), link=Link.INIT)
+    begun = replace(begun, names=tuple(prefix + name for name in begun.names))
+    records = [replace(record(k), step=k - 3) for k in range(3, 6)]
+    side = rank_side(records, starts=[(0, (begun,))], reread=lambda: iter(records))
+    one, other = (side, whole()) if swapped else (whole(), side)
+    found = diff_runs(run(one), run(other, name="B"))
+    assert found.first is not None
+    assert found.first.kind == "missing"
+    assert f"run {'A' if swapped else 'B'} starts from the weights" in found.first.why
+    assert "after step 2" in found.first.why
+    assert (found.first.where.optimizer, found.first.where.tensor) == ("AdamW", "exp_avg")
+    assert "optimizer's state" in found.findings[0].remedy
+    assert found.findings[0].evidence["forgotten"] == ["AdamW::exp_avg::w"]
+
+
+def test_other_initial_weights_are_still_initial() -> None:
+    other = whole()
+    starts = [(0, (table(Link.INIT, ("w", "b"), 0, w=77),))]
+    found = diff_runs(run(other), run(replace(whole(), starts=iter(starts)), name="B"))
+    assert found.first is not None
+    assert found.first.kind == "init"
+
+
 def test_a_second_attempt_from_the_start_is_compared_from_the_start() -> None:
     found = diff_runs(run(whole()), run(whole(attempt=1), name="B"))
     assert found.findings == ()

@@ -102,6 +102,8 @@ def _judge_start(parting: Parting, last_agreed: int | None) -> Judgement:
             kind=DivergenceKind.UNKNOWN,
             why="a state was loaded in the middle of the run, and it is not the same in both",
         )
+    if parting.forgotten is not None:
+        return Judgement(kind=DivergenceKind.MISSING, why=parting.forgotten.why)
     if not first.differing:
         return Judgement(
             kind=DivergenceKind.MISSING,

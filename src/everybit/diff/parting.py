@@ -9,6 +9,7 @@ from everybit.core.link import Link
 
 if TYPE_CHECKING:
     from everybit.diff.link_difference import LinkDifference
+    from everybit.diff.resume import Forgotten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class Parting:
         losses: Of A and B in that step.
         resumed: Of initial values: the sides that began with a state that earlier steps left (`A`,
             `B`, `AB`).
+        forgotten: Of initial values: the side that has the other's weights of a later step without
+            its optimizer state.
         tainted: Whether A and B marked the step as computed with damaged bits.
     """
 
@@ -31,6 +34,7 @@ class Parting:
     differences: tuple[LinkDifference, ...] = ()
     missing_in: str = ""
     resumed: str = ""
+    forgotten: Forgotten | None = None
     losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     tainted: tuple[bool, bool] = (False, False)
 

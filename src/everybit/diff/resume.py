@@ -58,10 +58,38 @@ class Shift:
         )
 
 
-def align_resumed(a: RankSide, b: RankSide) -> tuple[RankSide, RankSide, Shift | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """A side that starts from the other's weights after a step, and not from its optimizer state.
+
+    Attributes:
+        side: `A` or `B`: the run that starts from them.
+        after: The step of the other run that left these weights.
+        state: Names of the state that the other run had then, which did not come along.
+    """
+
+    side: str
+    after: int
+    state: tuple[str, ...]
+
+    @property
+    def why(self) -> str:
+        """One sentence."""
+        other = "B" if self.side == "A" else "A"
+        return (
+            f"run {self.side} starts from the weights that run {other} has after step "
+            f"{self.after}, to the bit, and without the optimizer state of that step "
+            f"({len(self.state)} tensors): its moments and step counters begin anew"
+        )
+
+
+def align_resumed(
+    a: RankSide, b: RankSide
+) -> tuple[RankSide, RankSide, Shift | None, Forgotten | None]:
     """Count the steps of a resumed side on from the other's step that it starts after.
 
-    Sides whose initial values agree, or none of which was resumed, come back as they are.
+    Sides whose initial values agree, or none of which was resumed, come back as they are. A side
+    that starts from the other's weights alone is told.
     """
     peeled = [_peel(side) for side in (a, b)]
     sides = [
@@ -82,8 +110,12 @@ def align_resumed(a: RankSide, b: RankSide) -> tuple[RankSide, RankSide, Shift |
                 # What it started from has been found equal just now.
                 begun = replace(sides[number], starts=peeled[number][1])
                 sides[number] = _shifted(begun, offset)
-                return sides[0], sides[1], shift
-    return sides[0], sides[1], None
+                return sides[0], sides[1], shift, None
+        for number in (1, 0):
+            forgotten = _find_weights(held[number], sides[1 - number], "AB"[number])
+            if forgotten is not None:
+                return sides[0], sides[1], None, forgotten
+    return sides[0], sides[1], None, None
 
 
 def is_resumed(side: RankSide, names: tuple[str, ...]) -> bool:
@@ -128,6 +160,35 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
         elif found is not None:
             return found
     return found
+
+
+def _find_weights(state: TensorTable, other: RankSide, side: str) -> Forgotten | None:
+    """Return the step of `other` that left these weights, where its optimizer held more."""
+    if other.reread is None or any(STATE_MARK in name for name in state.names):
+        return None
+    ours = dict(zip(state.names, state.words(), strict=True))
+    for record in other.reread():
+        updates = [table for table in record.tables if table.link is Link.UPDATE]
+        forgotten = [name for table in updates for name in table.names if STATE_MARK in name]
+        if forgotten and all(_weights_held(state, ours, table) for table in updates):
+            return Forgotten(side=side, after=record.step, state=tuple(forgotten))
+    return None
+
+
+def _weights_held(state: TensorTable, ours: dict[str, int], update: TensorTable) -> bool:
+    """Return whether all weights that an update left are in the state, to the bit."""
+    theirs = {
+        name: word
+        for name, word in zip(update.names, update.words(), strict=True)
+        if STATE_MARK not in name
+    }
+    if theirs.keys() <= ours.keys():
+        return bool(theirs) and all(ours[name] == word for name, word in theirs.items())
+    names = tuple(theirs)
+    pairing = align(state.names, names)
+    if not pairing.pairs or pairing.only_b or (pairing.prefix_b and pairing.outside):
+        return False
+    return all(ours[state.names[at]] == theirs[names[there]] for at, there in pairing.pairs)
 
 
 def _batches(record: StepRecord) -> list[tuple[int, ...]]:

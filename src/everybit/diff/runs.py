@@ -140,6 +140,8 @@ def _place(parting: Parting, judged: Judgement) -> Location:
 def _name(parting: Parting) -> str:
     if parting.missing_in:
         return ""
+    if parting.forgotten is not None:
+        return parting.forgotten.state[0]
     first = parting.differences[0]
     if first.differing:
         return first.differing[0][0]
@@ -150,6 +152,8 @@ def _message(parting: Parting, judged: Judgement) -> str:
     step = f"at step {parting.step}" + (f" of rank {parting.rank}" if parting.rank else "")
     if parting.missing_in:
         return f"the runs part {step}: {parting.missing_in} has no record of it"
+    if parting.forgotten is not None:
+        return parting.forgotten.why
     seen = f"{parting.link}: {_difference(parting)}"
     if judged.finding is not None and judged.side is not None:
         return f"{judged.finding.message} (run {judged.side.name}); the runs part {step}, {seen}"
@@ -209,6 +213,12 @@ def _evidence(
         name, word_a, word_b = first.differing[0]
         evidence |= {"name": name, "digest_a": f"{word_a:016x}", "digest_b": f"{word_b:016x}"}
     evidence |= {"num_differing": len(first.differing), "num_compared": first.num_compared}
+    if parting.forgotten is not None:
+        evidence |= {
+            "forgotten": list(parting.forgotten.state[:MAX_NAMES]),
+            "num_forgotten": len(parting.forgotten.state),
+            "after_step": parting.forgotten.after,
+        }
     if len(first.differing) > 1:
         evidence["names"] = [each[0] for each in first.differing[:MAX_NAMES]]
     for key, names in (("only_a", first.only_a), ("only_b", first.only_b)):
@@ -251,6 +261,8 @@ def _remedy(parting: Parting, judged: Judgement, differences: Sequence[Differenc
         DivergenceKind.RNG: "Set the same seeds, and look for code that draws in one run only.",
         DivergenceKind.CONFIG: "Give both runs the same optimizer.",
     }
+    if parting.forgotten is not None:
+        return "Load the optimizer's state too (and the scheduler's), from the same checkpoint."
     if parting.resumed and judged.kind is DivergenceKind.UNKNOWN:
         return "Start both from one checkpoint, or compare with the run that wrote this one's."
     if judged.kind in advice:

@@ -10,7 +10,7 @@ from everybit.core.link import Link
 from everybit.core.observation import StepRecord
 from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
 from everybit.diff.parting import Parting
-from everybit.diff.resume import Shift, align_resumed, is_resumed
+from everybit.diff.resume import Forgotten, Shift, align_resumed, is_resumed
 from everybit.diff.starts import overlay
 from everybit.diff.streams import Streams
 
@@ -42,6 +42,7 @@ class Walked:
         starts_only: Sides that alone have digests outside a step.
         streams: Random streams that differ.
         shift: How the steps of a side that starts from a state of the other were counted on.
+        forgotten: A side that starts from the other's weights without its optimizer state.
     """
 
     rank: int
@@ -58,6 +59,7 @@ class Walked:
     notes: set[str] = field(default_factory=set)
     streams: Streams = field(default_factory=Streams)
     shift: Shift | None = None
+    forgotten: Forgotten | None = None
 
 
 def walk(a: RankSide, b: RankSide) -> Walked:
@@ -65,8 +67,8 @@ def walk(a: RankSide, b: RankSide) -> Walked:
 
     The walk ends at the first parting, or where one record ends.
     """
-    a, b, shift = align_resumed(a, b)
-    walked = Walked(rank=a.rank, sides=(a, b), shift=shift)
+    a, b, shift, forgotten = align_resumed(a, b)
+    walked = Walked(rank=a.rank, sides=(a, b), shift=shift, forgotten=forgotten)
     sides = (a, b)
     streams = [_events(side, number, walked) for number, side in enumerate(sides)]
     heads = [next(stream, None) for stream in streams]
@@ -137,7 +139,13 @@ def _compare(
         return None
     names = [tuple(name for table in each for name in table.names) for each in (a[2], b[2])]
     resumed = "".join("AB"[n] for n in (0, 1) if is_resumed(sides[n], names[n]))
-    return Parting(rank=walked.rank, step=step, differences=tuple(found), resumed=resumed)
+    return Parting(
+        rank=walked.rank,
+        step=step,
+        differences=tuple(found),
+        resumed=resumed,
+        forgotten=walked.forgotten if walked.last_agreed is None else None,
+    )
 
 
 def _without_lost(
