@@ -2,12 +2,13 @@
 
 Every member is described twice, before its data and in the central directory, and where the data
 carry a checksum the two must give it. A single flipped bit in one of these records is found by
-trying: it is put back where exactly one flip makes the whole archive agree with itself.
+trying: it is put back where exactly one change makes the whole archive agree with itself.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Certainty
@@ -15,6 +16,7 @@ from everybit.files.damage import MalformedError
 from everybit.files.reading import read_structure
 from everybit.files.repair.mending import Evidence, Mend
 from everybit.files.seals.patched import PatchedSource
+from everybit.files.tensor import FileFormat
 from everybit.files.zips import records as zr
 from everybit.files.zips.archive import read_archive
 
@@ -25,11 +27,23 @@ if TYPE_CHECKING:
     from everybit.files.structure import Structure
     from everybit.files.zips.archive import Member
 
-_MAX_TRIED: Final = 8 * 2048
-_MAX_SECONDS: Final = 30.0
+_MAX_SECONDS: Final = 10.0
 _MAX_CANDIDATES: Final = 64
+_MAX_MEMBERS: Final = 16
+#: Twins that differ in more bits were not damaged but mixed up.
+_MAX_BITS: Final = 16
+_PADDING: Final = 0x5A
+_KNOWN_NAMES: Final = frozenset(
+    {
+        "data.pkl", "version", "byteorder", ".format_version", ".storage_alignment",
+        ".data/serialization_id",
+    }
+)  # fmt: skip
 _WINDOW: Final = 1 << 20
 _OVERLAP: Final = 1 << 17
+
+Patch = dict[int, int]
+
 _TAIL: Final = zr.END.size + zr.LOCATOR64.size + zr.END64.size
 
 
@@ -91,96 +105,160 @@ def _find_entry(source: ByteSource, member: Member) -> int | None:
 
 
 def mend_records(source: ByteSource, structure: Structure) -> Mend | None:
-    """Return the one flipped bit whose mending makes the archive's records agree.
+    """Return the one change to an archive's records that makes all of them agree.
+
+    First each record is put as its twin says, then single bits are flipped where the damage is.
 
     Args:
         source: The file.
         structure: What was read of it, with its damages.
 
     Returns:
-        None where no single flip does, where several do, or where the search would take too long.
+        None where nothing does, where several changes do equally well, or where the search would
+        take too long.
 
     Raises:
         PathError: The file cannot be read.
     """
+    patches = [patch for patch in _by_twins(source, structure) if _agrees(source, patch)]
+    told = "one of two records that describe the member, put as the other says, settles all"
+    if not patches:
+        found = _by_flips(source, structure)
+        if found is None:
+            return None
+        patches, num_tried = found
+        told = f"of {num_tried} bits tried in the damaged records only this one settles all"
+    best = _best(source, patches)
+    if best is None:
+        return None
+    start, end = min(best), max(best) + 1
+    right = bytearray(source.read(start, end - start))
+    for offset, byte in best.items():
+        right[offset - start] = byte
+    return Mend(
+        start=start,
+        end=end,
+        evidence=Evidence.RECORDS,
+        certainty=Certainty.STRONG,
+        fetch=lambda: bytes(right),
+        num_bytes=len(best),
+        witnesses=(told,),
+    )
+
+
+def _by_twins(source: ByteSource, structure: Structure) -> Iterable[Patch]:
+    """Yield changes that make the two descriptions of a member the same, either way."""
+    names = {damage.where.member for damage in structure.damages if not damage.from_pickle}
+    for damage in structure.damages:
+        place = damage.where.byte_range
+        if place is not None and "padding" in damage.message:
+            yield {place[0]: _PADDING}
+    members = [member for member in structure.members if member.name in names]
+    for member in members[:_MAX_MEMBERS]:
+        entry = _find_entry(source, member)
+        local = member.header_offset
+        if entry is None:
+            continue
+        length = int.from_bytes(source.read(entry + 28, 2), "little")
+        pairs = [
+            (local + 4, entry + 6, 10),
+            (local + 26, entry + 28, 2),
+            (local + zr.LOCAL.size, entry + zr.CENTRAL.size, length),
+        ]
+        if not member.flags & zr.FLAG_DESCRIPTOR:
+            pairs.append((local + 18, entry + 20, 8))
+        for one, other, size in pairs:
+            left, right = source.read(one, size), source.read(other, size)
+            if left != right and len(left) == len(right) and _num_bits(left, right) <= _MAX_BITS:
+                yield _difference(one, left, right)
+                yield _difference(other, right, left)
+
+
+def _difference(start: int, found: bytes, wanted: bytes) -> Patch:
+    return {start + at: byte for at, byte in enumerate(wanted) if byte != found[at]}
+
+
+def _num_bits(one: bytes, other: bytes) -> int:
+    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).bit_count()
+
+
+def _by_flips(source: ByteSource, structure: Structure) -> tuple[list[Patch], int] | None:
+    """Return the single flipped bits that settle all, and how many bits were tried."""
     until = time.monotonic() + _MAX_SECONDS
-    candidates: list[tuple[int, int]] = []
+    found: list[Patch] = []
     tried: set[int] = set()
-    num_tried = 0
     for start, end in _suspects(source, structure):
         for offset in range(max(0, start), min(end, source.size)):
             if offset in tried:
                 continue
             tried.add(offset)
+            held = source.read(offset, 1)[0]
             for bit in range(8):
-                num_tried += 1
-                if num_tried > _MAX_TRIED or time.monotonic() > until:
+                if time.monotonic() > until or len(found) > _MAX_CANDIDATES:
                     return None
-                if _agrees(source, offset, bit):
-                    candidates.append((offset, bit))
-                    if len(candidates) > _MAX_CANDIDATES:
-                        return None
-    best = _best(source, candidates)
-    if best is None:
-        return None
-    offset, bit = best
-    right = bytes([source.read(offset, 1)[0] ^ 1 << bit])
-    return Mend(
-        start=offset,
-        end=offset + 1,
-        evidence=Evidence.RECORDS,
-        certainty=Certainty.STRONG,
-        fetch=lambda: right,
-        num_bytes=1,
-        witnesses=(
-            f"of {num_tried} bits in damaged records only this one makes all records agree",
-        ),
-    )
+                patch = {offset: held ^ 1 << bit}
+                if _agrees(source, patch):
+                    found.append(patch)
+    return found, 8 * len(tried)
 
 
 def _suspects(source: ByteSource, structure: Structure) -> Iterable[tuple[int, int]]:
-    """Yield the records that the damages point at, then the end records."""
-    for damage in structure.damages[:16]:
+    """Yield the records that the damages point at, and the end records where they do."""
+    placed = False
+    for damage in structure.damages[:_MAX_MEMBERS]:
+        place = damage.where.byte_range
         if damage.from_pickle:
             continue
-        place = damage.where.byte_range
         if place is not None:
             # A place may be told by its first bytes only.
             yield place[0], min(max(place[1], place[0] + zr.CENTRAL.size), place[0] + 512)
+            placed = placed or place[0] < source.size - _TAIL
         central = damage.evidence.get("central_range")
         if isinstance(central, list) and len(central) == 2:
             yield central[0], central[1]
-        member = next((m for m in structure.members if m.name == damage.where.member), None)
-        if member is not None:
-            yield member.header_offset, member.header_offset + zr.LOCAL.size
-            yield member.end, member.end + 24
-            entry = _find_entry(source, member)
-            if entry is not None:
-                yield entry, entry + zr.CENTRAL.size + len(member.name.encode())
-    yield source.size - _TAIL, source.size
+    yield 0, zr.LOCAL.size
+    if not placed:
+        yield source.size - _TAIL, source.size
 
 
-def _agrees(source: ByteSource, offset: int, bit: int) -> bool:
-    held = source.read(offset, 1)
+def _agrees(source: ByteSource, patch: Patch) -> bool:
     try:
-        archive = read_archive(PatchedSource(source, {offset: held[0] ^ 1 << bit}))
+        archive = read_archive(PatchedSource(source, patch))
     except MalformedError:
         return False
     return not archive.damages and all(member.usable for member in archive.members)
 
 
-def _best(source: ByteSource, candidates: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the candidate that leaves no damage at all and the most uniform records."""
+def _best(source: ByteSource, patches: list[Patch]) -> Patch | None:
+    """Return the change that leaves no damage at all and the most uniform records."""
     rated = []
-    for offset, bit in candidates:
-        held = source.read(offset, 1)
-        patched = PatchedSource(source, {offset: held[0] ^ 1 << bit})
+    for patch in patches:
+        patched = PatchedSource(source, patch)
         structure = read_structure(patched)
-        num_damages = len(structure.damages)
-        kinds = {patched.read(m.header_offset + 4, 10) for m in structure.members}
+        kinds = {_kind(patched, member) for member in structure.members}
         differing = sum(member.other_crc is not None for member in structure.members)
-        rated.append((num_damages, len(structure.skipped), differing, len(kinds), (offset, bit)))
-    rated.sort()
-    if not rated or rated[0][0] or (len(rated) > 1 and rated[0][:4] == rated[1][:4]):
+        rating = (len(structure.damages), differing, _num_strange(structure), len(kinds))
+        rated.append((rating, patch))
+    rated.sort(key=lambda item: item[0])
+    if not rated or rated[0][0][0] or (len(rated) > 1 and rated[0][0] == rated[1][0]):
         return None
-    return rated[0][4]
+    return rated[0][1]
+
+
+def _kind(source: ByteSource, member: Member) -> tuple[bytes, bytes]:
+    """Return the fields of a local header that one writer gives to all members."""
+    head = source.read(member.header_offset, zr.LOCAL.size)
+    name_bytes = int.from_bytes(head[26:28], "little")
+    return head[4:14], source.read(member.header_offset + zr.LOCAL.size + name_bytes, 2)
+
+
+def _num_strange(structure: Structure) -> int:
+    """Count members under names that `torch.save` does not write, and pickles without tensors."""
+    strange = 0 if structure.tensors or structure.format is not FileFormat.TORCH_ZIP else 1
+    roots = Counter(member.name.partition("/")[0] for member in structure.members)
+    common = roots.most_common(1)[0][0] if roots else ""
+    for member in structure.members:
+        root, _, name = member.name.partition("/")
+        known = name in _KNOWN_NAMES or (name.startswith("data/") and name[5:].isdigit())
+        strange += root != common or not known
+    return strange + (structure.format is not FileFormat.TORCH_ZIP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from everybit.core.tree import LEAF_BYTES
 from everybit.files.damage import MalformedError
 from everybit.files.reading import read_structure
 from everybit.files.source import ByteSource
@@ -13,10 +14,33 @@ from everybit.files.zips.members import member_crc, unreadable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from everybit.files.seals.manifest import SealedFile
+
 _WRITTEN_ANEW = (
     "most of it differs from what was sealed, and by its own format it is whole: it was written "
     "anew; seal it again, or move it away to get the sealed one back"
 )
+
+
+def ends_within_tensor(sealed: SealedFile, bad: list[int]) -> bool:
+    """Return whether what differs is one run of leaves that begins or ends inside a tensor.
+
+    Who writes a model anew writes its tensors whole; a lost or overwritten stretch of the disk
+    heeds no tensor.
+
+    Args:
+        sealed: The file's entry in the manifest.
+        bad: The leaves that differ, in order.
+    """
+    first, after = bad[0], bad[-1] + 1
+    if after - first != len(bad):
+        return False
+    return any(
+        start + LEAF_BYTES <= border * LEAF_BYTES <= end - LEAF_BYTES
+        for tensor in sealed.tensors
+        for start, end in tensor.byte_ranges
+        for border in (first, after)
+    )
 
 
 def why_not_damage(path: Path) -> str:

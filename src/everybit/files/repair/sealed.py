@@ -15,7 +15,7 @@ from everybit.files.parity.leaves import leaf_holds
 from everybit.files.parity.record import PARITY_NAME
 from everybit.files.passes import no_progress, read_leaves
 from everybit.files.repair.mending import Evidence, Mend, Mending
-from everybit.files.repair.rewrites import why_not_damage
+from everybit.files.repair.rewrites import ends_within_tensor, why_not_damage
 from everybit.files.seals.localize import join_ranges, locate
 from everybit.files.source import ByteSource
 
@@ -80,7 +80,8 @@ class SealedFolder:
         mending.proves = _prover(entry, frozenset())
         num_leaves = len(entry.leaves) // LEAF_DIGEST_BYTES
         if size is not None and 2 * len(bad) > num_leaves:
-            mending.why_lost = why_not_damage(self.folder / path)
+            if not ends_within_tensor(entry, bad):
+                mending.why_lost = why_not_damage(self.folder / path)
             if mending.why_lost:
                 mending.lost = [(0, entry.size_bytes)]
                 return
