@@ -127,6 +127,14 @@ def test_damage_that_the_format_places_is_told_once(tmp_path):
     assert finding.evidence["digest"]["expected_by"] == "SHA256SUMS"
 
 
+def test_a_value_that_looks_odd_is_evidence_of_the_damage(model):
+    (model.parent / "SHA256SUMS").write_text(f"{sha256(model)}  {model.name}\n")
+    makers.flip(model, model.stat().st_size - 4 * 700 - 1, 6)  # the top bit of an exponent
+    (finding,) = everybit.verify(model).findings
+    assert finding.rule == "FIL101"
+    assert "element" in finding.evidence["suspects"][0]
+
+
 def test_other_files_of_a_list_are_checked_and_missed(model):
     config = model.with_name("config.json")
     config.write_text("{}")

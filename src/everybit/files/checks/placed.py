@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from everybit.files.signatures.expected import ExpectedDigests
     from everybit.files.signatures.keys import PublicKey
 
+#: Findings about values that no digest stands behind.
+_LOOKS_ODD = ("FIL113",)
 #: Digests that can be forged.
 _WEAK = ("git-sha1", "md5", "sha1")
 
@@ -133,16 +135,7 @@ def _check_unsealed(
     progress = no_progress if wanted else how.progress
     outcome = check_unsealed(source, name, full=how.full, progress=progress)
     if others:
-        # One damage is one finding: what places it best tells it, with the digest as evidence.
-        place = next(
-            (at for at, f in enumerate(outcome.findings) if f.severity is Severity.ERROR), None
-        )
-        if place is None:
-            outcome.findings += others
-        else:
-            best = outcome.findings[place]
-            evidence = {**best.evidence, "digest": dict(others[0].evidence)}
-            outcome.findings[place] = replace(best, evidence=evidence)
+        outcome.findings = _as_one(others, outcome.findings)
     if wanted:
         _count(outcome, wanted)
         outcome.num_bytes = max(outcome.num_bytes, source.size)
@@ -160,6 +153,25 @@ def _check_unsealed(
             )
         )
     return outcome
+
+
+def _as_one(others: list[Finding], found: list[Finding]) -> list[Finding]:
+    """Return the findings of a file that has another digest, each damage told once.
+
+    What its own format places best tells it, with the digest as evidence; what only looks odd in
+    it is evidence for where the damage lies.
+    """
+    place = next((at for at, f in enumerate(found) if f.severity is Severity.ERROR), None)
+    if place is not None:
+        evidence = {**found[place].evidence, "digest": dict(others[0].evidence)}
+        found[place] = replace(found[place], evidence=evidence)
+        return found
+    odd = [finding for finding in found if finding.rule in _LOOKS_ODD]
+    if odd:
+        suspects = [finding.message for finding in odd[:16]]
+        first = replace(others[0], evidence={**others[0].evidence, "suspects": suspects})
+        others = [first, *others[1:]]
+    return others + [finding for finding in found if finding.rule not in _LOOKS_ODD]
 
 
 def _changed(source: ByteSource, name: str, outcome: Outcome) -> Outcome | None:
