@@ -15,7 +15,8 @@ def rewrite(folder, **config):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("vocab_size", 48), ("hidden_size", 16), ("num_hidden_layers", 5), ("intermediate_size", 20),
+        ("vocab_size", 48), ("hidden_size", 16), ("num_hidden_layers", 5),
+        ("intermediate_size", 20),
     ],
 )  # fmt: skip
 def test_a_config_of_another_model_is_one_finding(tmp_path, only, key, value):

@@ -24,6 +24,8 @@ TRAINER_STATE: Final = "trainer_state.json"
 _LIGHTNING: Final = "pytorch-lightning_version"
 _LIGHTNING_STEP: Final = re.compile(r"(?:^|[-_])step=(\d+)(?=[-_.]|$)")
 _MOST_STEPS: Final = 1e12
+#: Counters closer than this are one.
+_SAME: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,14 +227,15 @@ def _of_lightning(snapshot: Snapshot, name: str) -> Iterator[Finding]:
 
 
 def find_exchanged_steps(snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """Return the findings about siblings whose own counters say another sibling's step.
+    """Return the findings about siblings that say each other's steps.
 
-    Where a counter follows the names in almost all siblings, by a constant distance or factor, one
-    that says another sibling's step, or two that say each other's, lie under the wrong names.
+    Where a counter follows the names, by a constant distance or factor, in all siblings but some
+    that have each other's values, these lie under each other's names. One alone that says
+    another's step may have been started anew.
     """
     if len(snapshots) < 3:
         return []
-    keys = set.intersection(*(set(s.state.counters) for s in snapshots))
+    keys = set.intersection(*(set(snapshot.state.counters) for snapshot in snapshots))
     for key in sorted(keys):
         values = [snapshot.state.counters[key] for snapshot in snapshots]
         found = list(_exchanged(snapshots, key, values))
@@ -243,30 +246,20 @@ def find_exchanged_steps(snapshots: Sequence[Snapshot]) -> list[Finding]:
 
 def _exchanged(snapshots: Sequence[Snapshot], key: str, values: list[float]) -> Iterator[Finding]:
     names = [snapshot.step for snapshot in snapshots]
-    for relation in ("distance", "factor"):
-        if relation == "factor" and 0 in names:
-            continue
-        related = [
-            round(v - n, 9) if relation == "distance" else round(v / n, 9)
-            for v, n in zip(values, names, strict=True)
-        ]
+    pairs = list(zip(values, names, strict=True))
+    distances = [round(value - name, 9) for value, name in pairs]
+    factors = [round(value / name, 9) if name else math.nan for value, name in pairs]
+    for related, by_factor in ((distances, False), (factors, True)):
         (usual, number), *_ = Counter(related).most_common(1)
-        odd = [i for i, value in enumerate(related) if value != usual]
-        if not odd or len(odd) > 2 or number < max(2, len(odd) + 1) or usual == 0 == number:
+        if number < 2 or not math.isfinite(usual):
             continue
-        expected = [n + usual if relation == "distance" else n * usual for n in names]
-        twin = {
-            i: next((j for j, e in enumerate(expected) if j != i and e == values[i]), None)
-            for i in odd
-        }
-        if any(other is None for other in twin.values()):
-            continue
-        if len(odd) == 2 and not all(
-            twin[other] == i for i, other in twin.items() if other in twin
-        ):
+        expected = [name * usual if by_factor else name + usual for name in names]
+        odd = [i for i, value in enumerate(values) if abs(value - expected[i]) > _SAME]
+        holders = {expected[i]: i for i in odd}
+        if len(odd) < 2 or {values[i] for i in odd} != holders.keys():
             continue
         for i in odd:
-            other = snapshots[twin[i] or 0].checkpoint.name
+            other = snapshots[holders[values[i]]].checkpoint.name
             yield _wrong_name(snapshots[i], key, values[i], expected[i], other)
         return
 

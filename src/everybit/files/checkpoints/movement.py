@@ -69,20 +69,20 @@ class Series:
         found = {
             key
             for key in self.pairs[pair].equal
-            if all(key in other.moved for other in others) and _moves_visibly(self, key)
+            if all(key in other.moved for other in others) and self.moves_visibly(key)
         }
         return frozenset(found), bool(after)
 
-
-def _moves_visibly(series: Series, key: Key) -> bool:
-    for snapshot in series.snapshots:
-        held = snapshot.tensors.get(key)
-        if held is not None:
-            if held.role is not Role.MODEL:
-                return True
-            few = _MIN_FULL if held.tensor.itemsize >= 4 else _MIN_HALF
-            return held.tensor.num_elements >= few
-    return False
+    def moves_visibly(self, key: Key) -> bool:
+        """Return whether a tensor is large enough that no step leaves all its bits as they were."""
+        for snapshot in self.snapshots:
+            held = snapshot.tensors.get(key)
+            if held is not None:
+                if held.role is not Role.MODEL:
+                    return True
+                few = _MIN_FULL if held.tensor.itemsize >= 4 else _MIN_HALF
+                return held.tensor.num_elements >= few
+        return False
 
 
 def compare_series(snapshots: Sequence[Snapshot], digests: Sequence[dict[Key, str]]) -> Series:

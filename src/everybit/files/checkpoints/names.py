@@ -65,6 +65,18 @@ def series_of(name: str) -> str:
     return _ANY_NUMBER.sub(blank, stem) + dot + suffix
 
 
+def with_step(name: str, step: int) -> str:
+    """Return the name with another step, padded as its own is.
+
+    >>> with_step("optim_000500_rank0.pt", 1000)
+    'optim_001000_rank0.pt'
+    """
+    place = _step_place(name)
+    if place is None:
+        return name
+    return f"{name[: place[0]]}{step:0{place[1] - place[0]}d}{name[place[1] :]}"
+
+
 def is_unfinished(name: str) -> bool:
     """Return whether a name says that its writer has not finished.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Certainty, Location, Severity
 from everybit.core.rule import rule
 from everybit.files.checkpoints.counters import TRAINER_STATE
+from everybit.files.checkpoints.names import with_step
 from everybit.files.checkpoints.snapshot import holds_data, part_of
 
 if TYPE_CHECKING:
@@ -139,7 +140,14 @@ def find_lacking(series: Sequence[Checkpoint]) -> list[Finding]:
     missing = lacking_parts(series).get(newest.name)
     if not missing:
         return []
-    above = f"{newest.name}/" if newest.is_folder and newest.name else ""
+    above = f"{newest.name}/" if newest.is_folder else f"{newest.folder}/".lstrip("/")
+    if not newest.is_folder:
+        # Their parts are patterns; the names follow from those of a sibling.
+        missing = [
+            with_step(next(c for c in series if part in c.files).files[part], newest.step or 0)
+            for part in missing
+        ]
+        missing = [name.rpartition("/")[2] for name in missing]
     listed = ", ".join(missing[:8])
     return [
         rule("FIL103").finding(

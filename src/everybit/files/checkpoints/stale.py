@@ -95,7 +95,7 @@ def _held_back(series: Series, pair: int) -> Iterator[Finding]:
     movable = series.movable
     by_file: dict[str, set[Key]] = defaultdict(set)
     for key in movable & after.tensors.keys():
-        if after.tensors[key].role is not Role.AVERAGE:
+        if after.tensors[key].role is not Role.AVERAGE and series.moves_visibly(key):
             by_file[after.tensors[key].contents.name].add(key)
     num_pairs = len(series.pairs)
     for name, trained in sorted(by_file.items()):
