@@ -261,3 +261,30 @@ def test_two_folders_of_distributed_checkpoints_and_one_file(tmp_path, weights) 
     found = [f for f in verdict.findings if f.evidence["class"] == "single element"]
     assert [f.where.elements for f in found] == [(10,)]
     assert len(verdict.findings) == 1
+
+
+def test_optimizer_state_is_paired_by_parameter_name(tmp_path) -> None:
+    torch.manual_seed(0)
+    layers = {"a": torch.nn.Linear(8, 8), "b": torch.nn.Linear(8, 8)}
+    for name, order in (("one", "ab"), ("other", "ba")):
+        for layer in layers.values():
+            layer.zero_grad()
+        named = [(f"{k}.{n}", p) for k in order for n, p in layers[k].named_parameters()]
+        optimizer = torch.optim.AdamW(named, lr=0.0)
+        generator = torch.Generator().manual_seed(3)
+        inputs = torch.randn(4, 8, generator=generator)
+        layers["b"](layers["a"](inputs)).square().mean().backward()
+        optimizer.step()
+        torch.save({"optimizer": optimizer.state_dict()}, tmp_path / f"{name}.pt")
+    verdict = diff(tmp_path / "one.pt", tmp_path / "other.pt")
+    assert verdict.findings == ()
+    assert any("by parameter name" in item.why for item in verdict.coverage.skipped)
+    # Without names the numbers are all there is, and the exchange shows.
+    for name in ("one", "other"):
+        state = torch.load(tmp_path / f"{name}.pt")
+        for group in state["optimizer"]["param_groups"]:
+            del group["param_names"]
+        torch.save(state, tmp_path / f"{name}.pt")
+    verdict = diff(tmp_path / "one.pt", tmp_path / "other.pt")
+    assert "swapped" in classes(verdict)
+    assert "another parameter's state" in verdict.findings[0].message

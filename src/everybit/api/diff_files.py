@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.api.diff_bytes import first_difference
 from everybit.api.diff_reader import Sources
 from everybit.api.diff_side import fault_of, place_like, read_file
+from everybit.api.diff_state import name_by_parameter
 from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
 
@@ -77,6 +78,7 @@ def diff_sides(
     faults = []
     if len(ones) == len(others) == 1 and sources is not None:
         faults = compare_damaged(sources, ones[0], others[0])
+        name_by_parameter(ones[0], others[0])
     else:
         for file in (*ones, *others):
             if file.damages:

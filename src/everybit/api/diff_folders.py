@@ -15,6 +15,7 @@ from everybit.api.diff_files import (
     tell_values,
 )
 from everybit.api.diff_side import SideFile, read_file, read_folder_model
+from everybit.api.diff_state import name_by_parameter
 from everybit.api.diff_walk import Tree, walk_tree
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Skipped
@@ -241,10 +242,12 @@ def _tell_damaged_alike(found: _Pairing, file: SideFile) -> None:
 
 
 def _add(found: _Pairing, one: SideFile, other: SideFile, relative: str) -> None:
-    found.pairs.append((one.tensors, other.tensors))
     if one is other:
         found.skipped += one.skipped
+        found.pairs.append((one.tensors, other.tensors))
         return
+    name_by_parameter(one, other)
+    found.pairs.append((one.tensors, other.tensors))
     values = differing_values([one], [other], prefix=f"{relative}:" if relative else "")
     found.values += values
     found.skipped += [*one.skipped, *other.skipped]
