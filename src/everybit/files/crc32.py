@@ -87,6 +87,25 @@ def flipped_bit(syndrome: int, num_bytes: int) -> tuple[int, int] | None:
     return num_bytes - 1 - distance // 8, 7 - distance % 8
 
 
+def flipped_bits(syndrome: int, num_bytes: int) -> list[tuple[int, int]]:
+    """Return every bit whose flip alone explains a CRC difference.
+
+    There is one at most below 512 MiB, and one more for each further 512 MiB.
+
+    Args:
+        syndrome: XOR of the CRC-32 that should be and the one computed.
+        num_bytes: Length of the message.
+
+    Returns:
+        `(byte, bit)` from the end of the message to its start.
+    """
+    if not 0 < syndrome <= _ORDER:
+        return []
+    first = (_logarithm(syndrome) - 32) % _ORDER
+    distances = range(first, 8 * num_bytes, _ORDER)
+    return [(num_bytes - 1 - distance // 8, 7 - distance % 8) for distance in distances]
+
+
 def bursts(syndrome: int, num_bytes: int, *, step: int = BURST_BYTES) -> Iterator[tuple[int, int]]:
     """Yield every window of four bytes and the only XOR mask there that explains the syndrome.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from everybit.files.structure import Structure
     from everybit.files.zips.archive import Member
 
+_MAX_FLIPS = 64
 _NO_CHECKSUM = "no checksum and no seal says what its bytes were"
 
 
@@ -106,7 +107,7 @@ def plan_by_checksums(
         else:
             span = (member.start, member.end) if status == "content" else None
             mending.lost += [span] if span is not None else []
-            mending.why_lost = f"member {member.name} has more than one flipped bit"
+            mending.why_lost = _why_lost(member, computed)
     if damages:
         mend = mend_records(source, structure) if structure.format.name in _ZIPS else None
         if mend is not None:
@@ -121,6 +122,15 @@ def plan_by_checksums(
 
 
 _ZIPS = frozenset({"ZIP", "TORCH_ZIP", "UNKNOWN"})
+
+
+def _why_lost(member: Member, computed: int) -> str:
+    if member.method == STORED and len(crc32.flipped_bits(member.crc ^ computed, member.size)) > 1:
+        return (
+            f"several bits of member {member.name} could each explain its checksum, since it is "
+            "so long, and no second witness tells which"
+        )
+    return f"no single flipped bit explains the checksum of member {member.name}"
 
 
 def _tell_unchecked(structure: Structure, mending: Mending) -> None:
@@ -142,17 +152,21 @@ def _flip(
 ) -> Mend | None:
     if member.method != STORED or computed < 0:
         return None
-    flip = crc32.flipped_bit(member.crc ^ computed, member.size)
-    if flip is None:
+    flips = crc32.flipped_bits(member.crc ^ computed, member.size)
+    num_failing = sum(status == "content" for _, status, _ in failing.members.values())
+    heard = [
+        hear_witnesses(
+            source, structure, member, flip, num_failing=num_failing, neighbours=neighbours
+        )
+        for flip in flips[:_MAX_FLIPS]
+    ]
+    if len(flips) > 1:
+        # A member of 512 MiB and more has several such bits: one has to stand out.
+        strong = [at for at, told in enumerate(heard) if told.certainty is Certainty.STRONG]
+        flips, heard = [flips[at] for at in strong], [heard[at] for at in strong]
+    if len(heard) != 1:
         return None
-    told = hear_witnesses(
-        source,
-        structure,
-        member,
-        flip,
-        num_failing=sum(status == "content" for _, status, _ in failing.members.values()),
-        neighbours=neighbours,
-    )
+    flip, told = flips[0], heard[0]
     offset = member.start + flip[0]
     right = bytes([source.read(offset, 1)[0] ^ 1 << flip[1]])
     return Mend(

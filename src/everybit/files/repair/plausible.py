@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Fewer elements than this are no distribution.
 MIN_ELEMENTS: Final = 64
-_MAX_SAMPLED: Final = 1 << 22
+_MAX_SAMPLED: Final = 1 << 20
 _CHUNKS: Final = 64
 #: The mended value has to be this many times more usual than the one found.
 _MUST_GAIN: Final = 20
@@ -57,7 +57,7 @@ class Standing:
 
 
 def sample(source: ByteSource, tensor: FileTensor) -> Any:
-    """Return up to four million of a tensor's elements as float64; None for a type without values.
+    """Return up to a million of a tensor's elements as float64; None for a type without values.
 
     They are taken from its covering bytes in a few dozen runs, in storage order.
 
@@ -178,7 +178,7 @@ def standing(
     )
 
 
-def zero_pages(source: ByteSource, start: int, end: int, limit: int = 1 << 28) -> int:
+def zero_pages(source: ByteSource, start: int, end: int, limit: int = 1 << 26) -> int:
     """Return how many aligned pages of a range hold zeros only, where few of its bytes are zero.
 
     Such pages were lost: evidence for other damage than one flipped bit.
