@@ -232,3 +232,22 @@ def test_complex_strided_and_big_endian_tensors_are_judged(tmp_path):
     assert found["waves"].where.elements == (500,)
     # Storage place 301 is row 1, column 1 of the base: row 1 of its transpose, column 1.
     assert found["t"].where.elements == (1 * 200 + 1,)
+
+
+def test_packed_weights_in_floating_storage_are_not_judged_as_floats(tmp_path):
+    rng = torch.Generator().manual_seed(0)
+    packed = torch.randint(0, 256, (20_000,), generator=rng, dtype=torch.uint8)
+    packed = packed.view(torch.bfloat16).reshape(-1, 1)
+    assert packed.isnan().any()
+    path = saved(tmp_path, **{"q.weight": packed, "q.weight.absmax": plain(300).abs()})
+    assert everybit.verify(path).findings == ()
+
+
+def test_thousands_of_small_tensors_are_judged_one_by_one(tmp_path):
+    tensors = {f"layers.{index}.bias": plain(40, seed=index) + 1 for index in range(4000)}
+    path = saved(tmp_path, **tensors)
+    assert everybit.verify(path).findings == ()
+    start, _ = corpus.place_of(path, "layers.3777.bias")
+    corpus.put(path, start + 4 * 33, struct.pack("<f", math.nan))
+    finding = only(path)
+    assert (finding.where.tensor, finding.where.elements) == ("layers.3777.bias", (33,))

@@ -161,7 +161,7 @@ def _judge(seen: _Evidence, run: _Run) -> Hole | None:
         if row_bytes >= (SECTOR_BYTES if page else _SMALL_ROW_BYTES):
             return None
         strong = strong and row_bytes < _SMALL_ROW_BYTES
-        if any(_ambiguous(seen.spans[index], page=page) for index in ends):
+        if any(_ambiguous(seen.spans[index]) for index in ends):
             if any(seen.spans[index].kind is not None for index in ends) or not page:
                 return None
             strong = False
@@ -254,11 +254,13 @@ def _units(span: Span, at: int) -> set[int]:
     return {row for row in rows if (at - tensor.start) % row == 0}
 
 
-def _ambiguous(span: Span, *, page: bool) -> bool:
-    """Return whether blocks of the file are round numbers of a vector's elements as well."""
-    block = PAGE_BYTES if page else SECTOR_BYTES
+def _ambiguous(span: Span) -> bool:
+    """Return whether blocks of the file are round numbers of a vector's elements as well.
+
+    Biases that were put into one long vector end at such numbers.
+    """
     rows = [size for size in span.tensor.shape if size > 1]
-    return len(rows) < 2 and span.start % block == 0
+    return len(rows) < 2 and span.start % SECTOR_BYTES == 0
 
 
 def _dense(seen: _Evidence, run: _Run, *, proven: bool) -> tuple[bool, float]:

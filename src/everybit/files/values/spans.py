@@ -52,6 +52,8 @@ class Span:
 
 def spans_of(tensors: Iterable[FileTensor]) -> list[Span]:
     """Return the spans of a file's tensors, sorted; those without readable bytes have none."""
+    tensors = list(tensors)
+    names = {tensor.name for tensor in tensors}
     parts = [
         (start, end, tensor)
         for tensor in tensors
@@ -65,20 +67,21 @@ def spans_of(tensors: Iterable[FileTensor]) -> list[Span]:
     reach = 0
     for part in parts:
         if group and part[0] >= reach:
-            spans.append(_span(group))
+            spans.append(_span(group, names))
             group = []
         group.append(part)
         reach = max(reach, part[1]) if len(group) > 1 else part[1]
     if group:
-        spans.append(_span(group))
+        spans.append(_span(group, names))
     return spans
 
 
-def _span(group: list[tuple[int, int, FileTensor]]) -> Span:
+def _span(group: list[tuple[int, int, FileTensor]], names: set[str]) -> Span:
     start, end = group[0][0], max(part[1] for part in group)
+    tensors: tuple[FileTensor, ...] = (group[0][2],)
     if len(group) > 1:
         group = sorted(group, key=lambda part: part[0] - part[1])
-    tensors = tuple(dict.fromkeys(part[2] for part in group))
+        tensors = tuple(dict.fromkeys(part[2] for part in group))
     first = tensors[0]
     # Views of other types over the same bytes would be judged as what they are not.
     alike = all(
@@ -88,6 +91,15 @@ def _span(group: list[tuple[int, int, FileTensor]]) -> Span:
         start=start,
         end=end,
         tensors=tensors,
-        kind=kind_of(first) if alike else None,
+        kind=kind_of(first) if alike and not _is_packed(first.name, names) else None,
         big_endian=first.big_endian,
     )
+
+
+def _is_packed(name: str, names: set[str]) -> bool:
+    """Return whether a tensor's dtype only lends its width to quantised data.
+
+    bitsandbytes keeps 4-bit weights in storage of a floating type where FSDP wants that; what they
+    are is told by the tensors beside them.
+    """
+    return f"{name}.absmax" in names or f"{name}.quant_map" in names
