@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.errors import PathError, UsageError
+from everybit.core.explain import explain_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -202,6 +203,15 @@ def print_own_traceback() -> None:
         sys.excepthook(kind, error, trace)
     else:
         traceback.print_exception(kind, error, trace)
+
+
+def say_explanation(error: BaseException) -> None:
+    """Say on stderr what an error of a loader really means, where it is one."""
+    with suppress(Exception):
+        explanation = explain_error(error)
+        if explanation is not None:
+            sys.stderr.write(f"\neverybit: {explanation.paragraph()}")
+            sys.stderr.flush()
 
 
 def flush() -> None:

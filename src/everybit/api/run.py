@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from everybit.api.children import Children
-from everybit.api.program import find_program, flush, print_own_traceback, say_exit
+from everybit.api.program import find_program, flush, print_own_traceback, say_exit, say_explanation
 from everybit.api.signals import end_on_signals
 from everybit.core.after_import import AfterImport
 from everybit.core.config import Config
@@ -91,8 +91,9 @@ def run(
         except KeyboardInterrupt:
             print_own_traceback()
             code, interrupted = 128 + signal.SIGINT, True
-        except BaseException:
+        except BaseException as error:
             print_own_traceback()
+            say_explanation(error)
             code = 1
     if not watch.is_ours:
         # A child that the script forked and let run on to here: it ends as the script would.
@@ -208,7 +209,7 @@ class _ScriptWatch:
             self._failure = self._failure or str(error)
             return
         writer.coverage(self._uncovered(), {"steps": 0})
-        writer.end(end.reason, end.code, end.detail)
+        writer.end(end.reason, end.code, end.told)
         writer.close()
 
     def _uncovered(self) -> Coverage:

@@ -77,14 +77,15 @@ MESSAGES: Final[tuple[Message, ...]] = (
         "FIL118",
         "The file begins with `<`: most likely a web page (a login or an error) that was saved "
         "under the model's name.",
-        f"{_NOT_SWITCH}Download it again, logged in and from the file's own address",
+        f"{_NOT_SWITCH}Look at the first lines of {{file}}, then download it again, "
+        "logged in and from the file's own address",
     ),
     _message(
         r"invalid load key, '(?:\{|\[)'|Unsupported operand (?:123|91)\b",
         "FIL118",
         "The file begins like JSON: an index, a configuration or an error message of a server, "
         "and no model.",
-        f"{_NOT_SWITCH}Look at its first lines, and name or fetch the model itself",
+        f"{_NOT_SWITCH}Look at the first lines of {{file}}, and name or fetch the model itself",
     ),
     _message(
         r"invalid load key, '\\x00'|Unsupported operand 0\b|filename 'storages' not found"
@@ -116,6 +117,15 @@ MESSAGES: Final[tuple[Message, ...]] = (
         "finish.",
         "take the checkpoint before this one; `everybit verify` on the folder above names the "
         "newest whole one",
+    ),
+    # Saving.
+    _message(
+        r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing|No space left on device",
+        "FIL104",
+        "The file could not be written to its end: the disk or quota is full, or the file system "
+        "failed. What is there now is cut short.",
+        "free space, then save again under a temporary name and rename it "
+        "(`everybit.save` and `everybit.Vault` do); what was there before may be lost",
     ),
     # Cut short.
     _message(
@@ -162,15 +172,6 @@ MESSAGES: Final[tuple[Message, ...]] = (
         "The pickle and the data of a tensor disagree on its size: one of them is damaged, or "
         "they are of two files.",
         _VERIFY,
-    ),
-    # Saving.
-    _message(
-        r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing|No space left on device",
-        "DSK140 FIL104",
-        "The file could not be written to its end: the disk or quota is full, or the file system "
-        "failed. What is there now is cut short.",
-        "free space, then save again under a temporary name and rename it "
-        "(`everybit.save` and `everybit.Vault` do); what was there before may be lost",
     ),
     # weights_only.
     _message(

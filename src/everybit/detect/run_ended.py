@@ -34,6 +34,8 @@ def judge_end(log: LogReader, *, resumed: bool = False) -> Finding | None:
         if end.reason is EndReason.EXIT and end.code == 0:
             return None
         evidence |= {"reason": str(end.reason), "code": end.code, "detail": end.detail}
+        if end.explained:
+            evidence["explained"] = end.explained
         if end.reason is EndReason.EXCEPTION:
             how = f"ended with an exception{end.detail and ': '}{end.detail}"
         elif end.reason is EndReason.SIGNAL:
@@ -56,10 +58,12 @@ def judge_end(log: LogReader, *, resumed: bool = False) -> Finding | None:
     reached = f"the last step on record is {last}" if last is not None else "no step is on record"
     if resumed:
         severity = Severity.NOTE
+    explained = str(evidence.get("explained", ""))
     return rule("RUN151").finding(
         f"rank {log.rank}, attempt {log.attempt} {how}; {reached}",
         where=Location(path=log.path.name, rank=log.rank, step=log.step_range.stop),
         evidence=evidence,
+        remedy=explained,
         severity=severity,
         certainty=certainty,
     )

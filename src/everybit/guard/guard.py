@@ -157,7 +157,7 @@ class Guard:
                 stopped = stop
         self._watch.remove()
         end = end_after(stopped or error)
-        self.close(end.reason, end.code, end.detail)
+        self.close(end.reason, end.code, end.told)
         if stopped is not None:
             raise stopped
 
