@@ -70,7 +70,9 @@ def tell_misnamed(source: ByteSource, structure: Structure, name: str) -> list[F
         return []
     what = f"is {name_of(kind)}"
     todo = f"what loads {suffix} files fails on it; rename it, or fetch the right file"
-    return [_not_a_model(Content(what=what, todo=todo), source, name, severity=Severity.WARNING)]
+    # What is whole is only misnamed; what is not may be anything.
+    severity = Severity.WARNING if structure.tensors else None
+    return [_not_a_model(Content(what=what, todo=todo), source, name, severity=severity)]
 
 
 def _not_a_model(
