@@ -154,13 +154,48 @@ def test_tensors_of_a_distributed_checkpoint_are_named(distributed):
 def test_a_distributed_checkpoint_saved_again(distributed):
     everybit.seal(distributed)
     dcp.save({"model": _values(), "step": 7}, checkpoint_id=distributed, no_dist=True)
-    errors = [f for f in everybit.verify(distributed).findings if f.severity is Severity.ERROR]
-    assert [f for f in errors if f.where.path != ".metadata"] == []
+    verdict = everybit.verify(distributed)
+    assert verdict.exit_code() == 0, verdict.findings
+    assert {f.where.path for f in verdict.findings} == {".metadata"}  # a new id of the save
     values = _values()
     values["second"] += 1
     dcp.save({"model": values, "step": 7}, checkpoint_id=distributed, no_dist=True)
     errors = [f for f in everybit.verify(distributed).findings if f.severity is Severity.ERROR]
-    assert ("FIL102", "model.second") in [(f.rule, f.where.tensor) for f in errors]
+    assert [(f.rule, f.where.tensor) for f in errors] == [("FIL102", "model.second")]
+    dcp.save({"model": {"second": values["second"]}}, checkpoint_id=distributed, no_dist=True)
+    errors = [f for f in everybit.verify(distributed).findings if f.severity is Severity.ERROR]
+    assert ".metadata" in {f.where.path for f in errors}
+
+
+def test_any_flip_in_a_metadata_file_is_an_error(distributed):
+    everybit.seal(distributed)
+    path = distributed / ".metadata"
+    clean, rng = path.read_bytes(), random.Random(0)
+    for offset in rng.sample(range(len(clean)), 60):
+        makers.flip(path, offset, rng.randrange(8))
+        found = everybit.verify(path).findings
+        assert [(f.rule, f.severity) for f in found] == [("FIL101", Severity.ERROR)]
+        path.write_bytes(clean)
+
+
+def test_json_written_anew_says_the_same_or_does_not(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"hidden": 8, "layers": [1, 2.50], "name": "\u00e9"}')
+    everybit.seal(path)
+    for text in (
+        '{"name":"é",\n "layers":[1,2.5],\n "hidden":8}',
+        '{"hidden": 8, "layers": [1, 2.50],   "name": "é"}',
+    ):
+        path.write_text(text)
+        (finding,) = everybit.verify(path).findings
+        assert (finding.rule, finding.severity) == ("FIL101", Severity.NOTE)
+    for text in (
+        '{"hidden": 8, "layers": [2, 1.5], "name": "\u00e9"}',
+        '{"hidden": 9, "hidden": 8, "layers": [1, 2.5], "name": "\u00e9"}',
+    ):
+        path.write_text(text)
+        (finding,) = everybit.verify(path).findings
+        assert (finding.rule, finding.severity) == ("FIL101", Severity.ERROR)
 
 
 def test_a_sharded_folder_and_its_swapped_shards(tmp_path):

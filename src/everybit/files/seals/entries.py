@@ -50,6 +50,7 @@ class SealedFile:
         tree: Digest of the whole file.
         blake3: Digest of the whole file for those who may be lied to.
         sha256: The digest that other tools print, where it was asked for.
+        meaning: Digest of what it says however it is written, for kinds of files that have one.
         leaves: XXH3-128 of each 64 KiB leaf, 16 bytes each.
         crcs: CRC-32 of each leaf, 4 bytes each, little-endian.
         tensors: Its tensors, with digests where they have one.
@@ -67,6 +68,7 @@ class SealedFile:
     tree: Digest
     blake3: Digest
     sha256: Digest | None = None
+    meaning: Digest | None = None
     leaves: bytes
     crcs: bytes
     tensors: Sequence[FileTensor] = ()
@@ -97,6 +99,8 @@ def encode_file(file: SealedFile) -> str:
     }
     if file.sha256 is not None:
         head["sha256"] = str(file.sha256)
+    if file.meaning is not None:
+        head["meaning"] = str(file.meaning)
     if file.taken_from is not TakenFrom.FILE:
         head["taken_from"] = str(file.taken_from)
     long: dict[str, Any] = {"leaves": _text(file.leaves), "crc32": _text(file.crcs)}
@@ -172,6 +176,7 @@ def decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
         tree=tree,
         blake3=_digest(entry["blake3"], Algorithm.BLAKE3, path),
         sha256=_digest(entry["sha256"], Algorithm.SHA256, path) if "sha256" in entry else None,
+        meaning=Digest.parse(entry["meaning"]) if "meaning" in entry else None,
         leaves=leaves,
         crcs=crcs,
         tensors=tensors,

@@ -15,6 +15,8 @@ from everybit.files.seals.counters import agreed_step
 from everybit.files.seals.manifest import (
     MANIFEST_NAME,
     OWN_NAMES,
+    SIGNATURE_NAME,
+    SUMS_NAME,
     Covers,
     Manifest,
     SealedFile,
@@ -116,6 +118,7 @@ def gather(
                 "is a link that leads nowhere or in a circle", where=str(manifest), todo="remove it"
             )
         check_writable(manifest)
+        check_writable(folder / SIGNATURE_NAME)
         if path.is_dir():
             earlier = _load(folder, keep=False)
             found[folder] = Gathered(covers=Covers.FOLDER, sha256=sha256 or _has_sums(earlier))
@@ -127,6 +130,8 @@ def gather(
                 sha256=sha256 or _has_sums(old),
             )
         target = found[folder]
+        if target.sha256:
+            check_writable(folder / SUMS_NAME)
         for name, place in files.items():
             entry, told = read_and_seal(place, name, sha256=target.sha256, progress=progress)
             target.sealed[name] = entry

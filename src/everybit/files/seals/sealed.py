@@ -15,6 +15,7 @@ from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.seals.as_written import written_damaged
 from everybit.files.seals.localize import Differences, find_differences
 from everybit.files.seals.manifest import TakenFrom
+from everybit.files.seals.meaning import says_the_same
 from everybit.files.seals.replaced import is_another_file
 from everybit.files.seals.rewritten import compare_rewritten, is_consistent, lies_elsewhere
 from everybit.files.seals.tensor_damage import MAX_RANGES, damaged_tensors
@@ -79,6 +80,9 @@ def _explain(source: ByteSource, sealed: SealedFile, name: str, leaves: bytes) -
     if sealed.tensors and structure.format in _REPLACED_BY:
         return [_replaced(source, sealed, structure, name)]
     differences = find_differences(source, sealed, leaves)
+    same = says_the_same(source, sealed, structure, differences, name)
+    if same is not None:
+        return [same]
     if lies_elsewhere(source, sealed, structure, differences):
         return compare_rewritten(source, sealed, structure, name)
     if source.size < sealed.size_bytes and is_another_file(

@@ -12,6 +12,7 @@ from everybit.files.passes import Span, no_progress, read_for_seal
 from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.seals.counters import Told, read_told
 from everybit.files.seals.manifest import SealedFile
+from everybit.files.seals.meaning import meaning_of
 from everybit.files.sniff import looks_like_model_name
 from everybit.files.source import ByteSource
 from everybit.files.zips.integrity import crc_damage, crc_status
@@ -91,6 +92,7 @@ def read_and_seal(
             tree=fold_leaves("bytes", (source.size,), source.size, bytes(done.leaves)),
             blake3=done.blake3,
             sha256=done.sha256,
+            meaning=meaning_of(source, structure),
             leaves=bytes(done.leaves),
             crcs=bytes(done.crcs),
             tensors=tensors,
