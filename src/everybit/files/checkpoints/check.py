@@ -12,6 +12,7 @@ from everybit.files.checkpoints.averages import check_averages, find_idle_averag
 from everybit.files.checkpoints.config import check_adapter, check_config
 from everybit.files.checkpoints.contents import Shelf
 from everybit.files.checkpoints.counters import check_counters, find_exchanged_steps
+from everybit.files.checkpoints.dcp import check_dcp
 from everybit.files.checkpoints.moments import check_moments
 from everybit.files.checkpoints.movement import compare_series
 from everybit.files.checkpoints.newest import SAYS_NOTHING, name_newest
@@ -83,6 +84,10 @@ def check_together(
     for name in files:
         if is_index(name):
             _check_shards(work, name)
+    gone, num_named = check_dcp(work.shelf, work.damaged, sealed)
+    work.take(gone)
+    if num_named:
+        work.outcome.count("files named by a .metadata", num_named)
     checkpoints = find_checkpoints(files)
     for checkpoint in checkpoints:
         _check_configs(work, checkpoint)
@@ -199,7 +204,7 @@ def _check_parts(work: _Work, snapshot: Snapshot, siblings: Mapping[int, str]) -
 
 
 def _check_siblings(work: _Work, group: Sequence[Checkpoint]) -> None:
-    work.take(find_lacking(group))
+    work.take(find_lacking(group, work.damaged))
     work.take(find_size_anomalies(work.shelf, group, work.damaged))
     window = group[-MAX_SIBLINGS:]
     if len(group) > len(window):

@@ -26,6 +26,8 @@ def check_moments(state: TrainingState) -> list[Finding]:
     """Return the findings about optimizers whose state does not fit the model beside them."""
     found: list[Finding] = []
     for optimizer in state.optimizers:
+        if optimizer.sharded:
+            continue
         for check in (_shapes_of_entries, _named, _order_of_names, _unlisted, _positions, _orphans):
             said = list(check(optimizer, state.models))
             found += said

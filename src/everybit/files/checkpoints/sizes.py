@@ -39,10 +39,11 @@ def find_size_anomalies(
     sizes: dict[str, dict[int, int]] = defaultdict(dict)
     files: dict[tuple[str, int], list[str]] = defaultdict(list)
     for index, checkpoint in enumerate(series):
+        gone = _told_missing(checkpoint, damaged)
         for part, name in checkpoint.files.items():
             contents = shelf.get(name) if holds_data(part) else None
-            if contents is not None:
-                key = part_of(part)
+            key = part_of(part)
+            if contents is not None and key not in gone:
                 sizes[key][index] = sizes[key].get(index, 0) + contents.size_bytes
                 files[key, index].append(name)
     found = []
@@ -70,6 +71,16 @@ def find_size_anomalies(
             if finding is not None:
                 found.append(finding)
     return found
+
+
+def _told_missing(checkpoint: Checkpoint, damaged: set[str]) -> set[str]:
+    """Return the parts of a checkpoint folder of which files are missing, as findings tell."""
+    if not checkpoint.is_folder or not checkpoint.name:
+        return set()
+    above = f"{checkpoint.name}/"
+    there = set(checkpoint.files.values())
+    gone = {path for path in damaged if path.startswith(above) and path not in there}
+    return {part_of(path.removeprefix(above)) for path in gone}
 
 
 def _nearest(by_index: dict[int, int], index: int) -> int:
@@ -129,15 +140,22 @@ def lacking_parts(series: Sequence[Checkpoint]) -> dict[str, list[str]]:
     return lacking
 
 
-def find_lacking(series: Sequence[Checkpoint]) -> list[Finding]:
+def find_lacking(series: Sequence[Checkpoint], damaged: set[str]) -> list[Finding]:
     """Return the finding for parts that the newest checkpoint lacks and all siblings have.
 
     Older ones are thinned out on purpose; the newest is the one that is resumed from.
+
+    Args:
+        series: Siblings in the order of their steps.
+        damaged: Files with findings of their own, the missing ones among them.
     """
     if len(series) < 2:
         return []
     newest = series[-1]
-    missing = lacking_parts(series).get(newest.name)
+    gone = _told_missing(newest, damaged)
+    missing = [
+        part for part in lacking_parts(series).get(newest.name, ()) if part_of(part) not in gone
+    ]
     if not missing:
         return []
     above = f"{newest.name}/" if newest.is_folder else f"{newest.folder}/".lstrip("/")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: One name for the model's file, sharded or not, in either format.
 WEIGHTS: Final = "weights"
+#: One name for all the files that a `.metadata` names: their number follows the ranks.
+DISTCP: Final = "distcp"
 _WEIGHTS: Final = frozenset({
     "model.safetensors", "pytorch_model.bin", "diffusion_pytorch_model.safetensors",
     "diffusion_pytorch_model.bin", "pytorch_model.safetensors",
@@ -85,6 +87,8 @@ def part_of(part: str) -> str:
     ('weights', 'weights')
     """
     above, slash, name = part.rpartition("/")
+    if name.endswith(".distcp"):
+        return above + slash + DISTCP
     plain = without_shard(name)
     return above + slash + (WEIGHTS if plain in _WEIGHTS else plain)
 
@@ -128,10 +132,12 @@ def take_snapshot(shelf: Shelf, checkpoint: Checkpoint, damaged: set[str]) -> Sn
             roles |= {(optimizer.file, m.tensor): Role.OPTIMIZER for m in entry.moments}
     tensors: dict[Key, Held] = {}
     for part, contents in files.items():
+        # Chunks of one tensor have one name in several files.
+        own = part if part_of(part).endswith(DISTCP) else part_of(part)
         for tensor in contents.tensors:
             role = roles.get((contents.name, tensor.name))
             if role is not None and is_learned(tensor) and not tensor.unreadable:
-                key = Key(part_of(part), tensor.name)
+                key = Key(own, tensor.name)
                 tensors.setdefault(key, Held(contents=contents, tensor=tensor, role=role))
     return Snapshot(
         checkpoint=checkpoint, state=state, files=files, tensors=tensors, unread=tuple(unread)

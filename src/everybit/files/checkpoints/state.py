@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.files.checkpoints.contents import Contents, read_contents, read_scalars
 from everybit.files.checkpoints.matching import match_entries
 from everybit.files.checkpoints.parameters import ModelState, find_models, split_averages
+from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +86,7 @@ class OptimizerState:
         names: Names of the parameters of each group, in order; empty where the file has none.
         entries: In the order of the groups; those that no group lists last.
         matched_by: How parameters were found: `names`, `position`, or empty.
+        sharded: Its file holds parts of tensors, whose shapes say nothing by themselves.
     """
 
     file: str
@@ -93,6 +95,7 @@ class OptimizerState:
     names: tuple[tuple[str, ...], ...] = ()
     entries: tuple[OptimizerEntry, ...] = ()
     matched_by: str = ""
+    sharded: bool = False
 
     @property
     def num_parameters(self) -> int:
@@ -214,6 +217,11 @@ def _optimizer_roots(contents: Contents) -> list[str]:
         match = _GROUP.match(key)
         if match:
             roots.setdefault(match["root"])
+    if contents.format is FileFormat.DISTCP:
+        for tensor in contents.tensors:
+            top, _, rest = tensor.name.partition(".")
+            if rest.startswith("state.") and top.lower().startswith("optim"):
+                roots.setdefault(top)
     return list(roots)
 
 
@@ -240,6 +248,7 @@ def _optimizer(contents: Contents, root: str) -> OptimizerState:
         root=root,
         groups=keys,
         names=named,
+        sharded=contents.format is FileFormat.DISTCP,
         entries=_entries(contents, f"{root}.state." if root else "state.", keys, named),
     )
 
