@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def command(path: Path, out: Path, config: Config, output: Output) -> int:
     """Save what is whole of a damaged model file or folder.
 
-    The tensors are written as safetensors. One is whole where its seal says so, else where its archive's checksum holds, else where
-    nothing speaks against it. What was left out, and why, is listed in FILE.lost.json. PATH is only
-    read, and nothing in it is executed; `everybit repair` puts bytes back in place instead.
+    The tensors are written as safetensors. One is whole where its seal says so, else where its
+    archive's checksum holds, else where nothing speaks against it. What was left out, and why, is
+    listed in FILE.lost.json. PATH is only read, and nothing in it is executed; `everybit repair`
+    puts bytes back in place instead.
 
     Exit code 1 where something was lost or is damaged, 3 where nothing vouches for some of what was
     saved.
