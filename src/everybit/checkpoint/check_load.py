@@ -63,20 +63,22 @@ def check_load(
     call = _caller(model, inputs)
     findings: list[Finding] = []
     arrival: Arrival | None = None
+    changed: list[str] = []
+    held: Mapping[str, torch.Tensor] = {}
     try:
         first = before.call(call)
         again = before.call(call)
         before.put_back()
         try:
             arrival = load_into(model, path, prefix=prefix, strict=False)
+            changed = before.changed()
+            held = _values(model, changed)
             after = before.call(call, loaded=True)
         except FindingsError as error:
             if not error.findings:
                 raise
             findings += error.findings
             after = first
-        changed = before.changed()
-        held = _values(model, changed)
     finally:
         before.put_back()
     unstable = sorted(name for name in first if first[name] != again.get(name))
