@@ -32,7 +32,9 @@ _MAX_CANDIDATES: Final = 64
 _MAX_MEMBERS: Final = 16
 #: Twins that differ in more bits were not damaged but mixed up.
 _MAX_BITS: Final = 16
-_PADDING: Final = 0x5A
+#: Lengths of what may stand between a member's data and the next header.
+_DESCRIPTORS: Final = (0, 16, 24)
+_PAD: Final = b"Z"
 _KNOWN_NAMES: Final = frozenset(
     {
         "data.pkl", "version", "byteorder", ".format_version", ".storage_alignment",
@@ -149,16 +151,16 @@ def mend_records(source: ByteSource, structure: Structure) -> Mend | None:
 def _by_twins(source: ByteSource, structure: Structure) -> Iterable[Patch]:
     """Yield changes that make the two descriptions of a member the same, either way."""
     names = {damage.where.member for damage in structure.damages if not damage.from_pickle}
-    for damage in structure.damages:
-        place = damage.where.byte_range
-        if place is not None and "padding" in damage.message:
-            yield {place[0]: _PADDING}
     members = [member for member in structure.members if member.name in names]
     for member in members[:_MAX_MEMBERS]:
+        padding = _padding(source, member)
+        if padding:
+            yield padding
         entry = _find_entry(source, member)
         local = member.header_offset
         if entry is None:
             continue
+        yield from _offsets(source, structure, member, entry)
         length = int.from_bytes(source.read(entry + 28, 2), "little")
         pairs = [
             (local + 4, entry + 6, 10),
@@ -172,6 +174,33 @@ def _by_twins(source: ByteSource, structure: Structure) -> Iterable[Patch]:
             if left != right and len(left) == len(right) and _num_bits(left, right) <= _MAX_BITS:
                 yield _difference(one, left, right)
                 yield _difference(other, right, left)
+
+
+def _offsets(
+    source: ByteSource, structure: Structure, member: Member, entry: int
+) -> Iterable[Patch]:
+    """Yield where the entry of a member could have to point: at a header with its name."""
+    held = source.read(entry + 42, 4)
+    ends = [0, *(other.end for other in structure.members if other.usable)]
+    for at in (end + behind for end in ends for behind in _DESCRIPTORS):
+        wanted = (at & 0xFFFFFFFF).to_bytes(4, "little")
+        if wanted == held or not _is_local(source, at) or _num_bits(held, wanted) > _MAX_BITS:
+            continue
+        head = source.read(at, zr.LOCAL.size + len(member.name.encode()))
+        if head[zr.LOCAL.size :] == member.name.encode():
+            yield _difference(entry + 42, held, wanted)
+
+
+def _padding(source: ByteSource, member: Member) -> Patch | None:
+    """Return what is wrong with the field that PyTorch aligns data with: `FB`, length, `ZZZ...`."""
+    head = source.read(member.header_offset, zr.LOCAL.size)
+    name_bytes, size = (int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
+    start = member.header_offset + zr.LOCAL.size + name_bytes
+    extra = source.read(start, size)
+    if size < 4 or len(extra) < size:
+        return None
+    patch = _difference(start, extra, b"FB" + (size - 4).to_bytes(2, "little") + _PAD * (size - 4))
+    return patch if len(patch) <= 2 + size // 8 else None
 
 
 def _difference(start: int, found: bytes, wanted: bytes) -> Patch:
@@ -212,7 +241,7 @@ def _suspects(source: ByteSource, structure: Structure) -> Iterable[tuple[int, i
         if place is not None:
             # A place may be told by its first bytes only.
             yield place[0], min(max(place[1], place[0] + zr.CENTRAL.size), place[0] + 512)
-            placed = placed or place[0] < source.size - _TAIL
+            placed = placed or place[1] < source.size - _TAIL
         central = damage.evidence.get("central_range")
         if isinstance(central, list) and len(central) == 2:
             yield central[0], central[1]

@@ -137,7 +137,8 @@ def _hear_pickle(
 
 
 def _strange(names: frozenset[str], rest: set[str]) -> bool:
-    return any(part not in rest for name in names for part in name.split("."))
+    parts = {part for name in names for part in name.split(".")}
+    return any(part not in rest and not part.isdigit() for part in parts)
 
 
 def _reading(data: bytes, root: str, sizes: dict[str, int]) -> frozenset[str] | None:
