@@ -422,3 +422,44 @@ def test_a_zero_dimensional_an_empty_and_a_constant_tensor() -> None:
     assert compare(a, a).findings == ()
     assert only(compare(a, {**a, "n": np.array(4, "i8")}))[0] == "single element"
     assert only(compare(a, {**a, "c": np.zeros(8, "f4")}))[0] == "all zeros"
+
+
+def test_every_flipped_bit_is_one_element_at_its_place() -> None:
+    """Whatever the bit does to the value, and whatever its tensor is for."""
+    rng = np.random.default_rng(12)
+    a = batch_norm(model())
+    a["half"] = rng.normal(size=500).astype("f2")
+    a["optimizer.state.0.exp_avg_sq"] = (1e-8 * rng.random((96, 64))).astype("f4")
+    a["optimizer.state.0.step"] = np.array(100, "f4")
+    names = list(a)
+    for _ in range(300):
+        name = names[rng.integers(len(names))]
+        raw = bytearray(a[name].tobytes())
+        bit = int(rng.integers(8 * len(raw)))
+        raw[bit // 8] ^= 1 << bit % 8
+        hit = np.frombuffer(bytes(raw), a[name].dtype).reshape(a[name].shape)
+        found, finding = only(compare(a, {**a, name: hit}))
+        width = 8 * a[name].itemsize
+        assert (found, finding.where.tensor) == ("single element", name)
+        assert finding.evidence["element"] == bit // width
+        assert finding.evidence["bits"] == [bit % width]
+
+
+def test_many_steps_that_grow_what_began_near_zero_are_no_damage() -> None:
+    rng = np.random.default_rng(13)
+    a = model()
+    a["h.0.bias"] = (1e-5 * rng.normal(size=96)).astype("f4")
+    b = trained(a, rate=1e-2)
+    b["h.0.bias"] = (3e-4 * rng.normal(size=96)).astype("f4")
+    assert only(compare(a, b))[0] == "training step"
+
+
+def test_a_few_units_of_the_last_place_in_several_tensors_are_rounding() -> None:
+    a = model()
+    b = {name: value.copy() for name, value in a.items()}
+    for name in list(a)[:3]:
+        b[name].view("i4").flat[5] += 1
+    assert only(compare(a, b))[0] == "rounding"
+    one = with_w(a, a[W].copy())
+    one[W].view("i4").flat[5] += 1
+    assert only(compare(a, one))[0] == "single element"

@@ -202,7 +202,7 @@ def test_of_very_many_differing_tensors_all_are_named_and_some_are_placed() -> N
     data = bytes(values(4))
     names = [f"layer.{k}" for k in range(MAX_FINDINGS + 30)]
     a = [stored(name, data) for name in names]
-    b = [stored(name, flipped(data, 1)) for name in names]
+    b = [stored(name, flipped(data, 30)) for name in names]
     found = diff_tensors([(a, b)])
     assert len(found.findings) == MAX_FINDINGS
     assert [row["tensor"] for row in found.comparison["tensors"]] == names

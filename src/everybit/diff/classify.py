@@ -28,6 +28,9 @@ SECTOR_BYTES: Final = 512
 _PAGE_BYTES: Final = 4096
 #: Fewer negated or scaled elements may be chance.
 _MIN_SYSTEMATIC: Final = 8
+#: Fewer values than this say nothing about how they were made; looked for among so many.
+_MIN_VALUES: Final = 8
+_LOOKED_AT: Final = 4096
 #: Of rounding noise (facts: median 2 to 4 ULP, at most 4e-7 of the norm in float32).
 _NOISE_MEDIAN_ULP: Final = 8.0
 _NOISE_RELATIVE_ULP: Final = 16.0
@@ -49,6 +52,7 @@ class Difference:
         measured: Sizes, where values were compared.
         evidence: JSON-ready facts of the class.
         elements: The elements meant, where these are not all that differ.
+        maybe_rounded: Facts of a round trip that the values bear out and are too few to prove.
         file_range: File bytes `[start, end)` in B that differ, where that is known.
     """
 
@@ -61,6 +65,7 @@ class Difference:
     evidence: dict[str, Any] = field(default_factory=dict)
     elements: tuple[int, ...] = ()
     file_range: tuple[int, int] | None = None
+    maybe_rounded: dict[str, Any] | None = None
 
     @property
     def tensor(self) -> StoredTensor:
@@ -158,13 +163,23 @@ def _rounded(out: Difference, m: Measured) -> bool:
     assert out.a is not None
     assert out.b is not None
     held = m.roundings[0]
+    told = out.b if held.source == "A" else out.a
+    facts = {
+        "rounded_to": held.target,
+        "rounded_side": "B" if held.source == "A" else "A",
+        "truncated": held.truncated,
+    }
+    if not held.num_overflowed and _num_values(told, m) < _MIN_VALUES:
+        # Values that are all one, or a few, are round whatever happened.
+        out.maybe_rounded = facts
+        return False
     result, exact = ("B", "A") if held.source == "A" else ("A", "B")
     how = "cut off" if held.truncated else "rounded"
     stored = (out.b if held.source == "A" else out.a).dtype == held.target
     back = "" if stored else f" and stored as {out.a.dtype} again"
     out.found = _C.ROUNDED
     out.why = f"every value of {result} is {exact}'s {how} to {held.target}{back}"
-    out.evidence |= {"rounded_to": held.target, "rounded_side": result, "truncated": held.truncated}
+    out.evidence |= facts
     if held.num_saturated:
         out.evidence["num_saturated"] = held.num_saturated
     if held.num_overflowed:
@@ -175,6 +190,15 @@ def _rounded(out: Difference, m: Measured) -> bool:
         out.found = _C.OVERFLOW
         out.why += f", but {held.num_saturated} values lay beyond it and are its largest now"
     return True
+
+
+def _num_values(tensor: StoredTensor, m: Measured) -> int:
+    """Return how many values a tensor holds where it begins to differ, counted up to a few."""
+    size = tensor.itemsize
+    first = m.changed.span[0] if m.changed is not None else 0
+    end = min((first + _LOOKED_AT) * size, tensor.num_bytes)
+    raw = tensor.read(first * size, end)
+    return len({raw[at : at + size] for at in range(0, len(raw), size)})
 
 
 def _zeroed(out: Difference, m: Measured) -> bool:
@@ -335,7 +359,7 @@ def _by_size(out: Difference, m: Measured) -> None:
     eps = 2.0 ** -MANTISSA_BITS[dtype]
     spread = len(m.blocks) >= _NOISE_BLOCKS * min(64, m.total)
     small = m.median_ulp <= _NOISE_MEDIAN_ULP and m.relative <= _NOISE_RELATIVE_ULP * eps
-    if small and spread and m.max_tame <= 4 * _NOISE_RELATIVE_ULP * eps * m.max_a:
+    if small and spread and m.tiny:
         out.found = _C.ROUNDING
         out.why = f"few units of the last place (median about {m.median_ulp:g}), spread all over"
     elif small:

@@ -26,6 +26,14 @@ _C = DifferenceClass
 MAX_ALONE: Final = 8
 #: Bytes between two tensors of a file that alignment and record headers take.
 _GAP_BYTES: Final = 512
+#: Tensors of fewer elements are judged by the larger ones beside them.
+_SMALL: Final = 256
+#: Tensors in which rounding has to show, where few elements of each differ.
+_SEVERAL: Final = 3
+#: A statistic does not grow by so much from one file to another.
+_POISON: Final = 1e6
+#: Of the widest change of a tensor that moved as a whole, how far single elements may go.
+_FURTHER: Final = 10.0
 #: Classes that training makes of optimizer state, and of small tensors.
 _MOVED: Final = frozenset(
     {_C.TRAINING, _C.ROUNDING, _C.UNKNOWN, _C.REINITIALISED, _C.SCALE, _C.RUN, _C.ELEMENT}
@@ -69,8 +77,11 @@ def judge(differences: Sequence[Difference], around: Surroundings) -> list[Group
     left = list(differences)
     groups = find_swaps(left, around.pairs, Group)
     groups += _pages(left)
+    _round_too(left)
+    groups += _rounding(left, around)
     groups += _training(left, around)
     groups += _statistics(left)
+    _anew_too(left)
     groups += [
         Group(found=each.found, differences=[each], why=each.why, evidence=each.evidence)
         for each in _take(left, lambda each: each.found in _ALONE)
@@ -125,6 +136,46 @@ def _facts(members: Sequence[Difference]) -> dict[str, Any]:
     return facts
 
 
+def _round_too(left: list[Difference]) -> None:
+    """Take few values that a round trip would give for one, where other tensors prove it."""
+    proven = [each.evidence for each in left if each.found is _C.ROUNDED]
+    for each in left:
+        facts = each.maybe_rounded
+        if facts and any(facts.items() <= other.items() for other in proven):
+            each.found = _C.ROUNDED
+            each.evidence |= facts
+
+
+def _anew_too(left: list[Difference]) -> None:
+    """Count small tensors among those drawn anew, where the large ones were."""
+    large = [each for each in left if _num_elements(each) >= _SMALL]
+    new = [each for each in large if each.found is _C.REINITIALISED]
+    if not new or 2 * len(new) < len(large):
+        return
+    for each in left:
+        if each.found in (_C.UNKNOWN, _C.RUN, _C.ELEMENT) and _num_elements(each) < _SMALL:
+            each.found = _C.REINITIALISED
+
+
+def _num_elements(each: Difference) -> int:
+    return each.measured.total if each.measured else 0
+
+
+def _rounding(left: list[Difference], around: Surroundings) -> list[Group]:
+    """Changes of a few units of the last place, in several tensors, however few elements each."""
+    tiny = [each for each in left if each.found in _MOVED and each.measured and each.measured.tiny]
+    others = [each for each in left if each.found is _C.TRAINING and each not in tiny]
+    if others or len(tiny) < _SEVERAL or _counters(left, around):
+        return []
+    members = _take(left, lambda each: each in tiny)
+    total = sum(each.measured.num_elements for each in members if each.measured)
+    why = (
+        f"{total} elements of {len(members)} tensors differ by no more than rounding makes of "
+        "their largest values"
+    )
+    return [Group(found=_C.ROUNDING, differences=members, why=why)]
+
+
 def _training(left: list[Difference], around: Surroundings) -> list[Group]:
     """One step of an optimizer, or many: everything that it moves."""
     counters = _counters(left, around)
@@ -139,6 +190,9 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
         return []
     reach = max((each.measured.max_tame for each in movers if each.measured), default=0.0)
 
+    weights = [each for each in left if is_trained(each.name)]
+    most = 2 * len([each for each in movers if is_trained(each.name)]) > len(weights)
+
     def explained(each: Difference) -> bool:
         if is_statistic(each.name):
             return each.found in _MOVED and not _impossible(each)
@@ -151,8 +205,12 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
         if each.found is _C.SCALE:
             # Weight decay where no gradient arrived.
             return bool(0.9 <= each.evidence["factor"] < 1.0)
-        moved = each.measured.max_abs if each.measured else 0.0
-        return not (each.measured and each.measured.num_wild) and moved <= 2 * reach
+        m = each.measured
+        if m is None or m.stands_out or m.num_zeroed == m.num_elements:
+            return False
+        if each.found is _C.REINITIALISED:
+            return m.total < _SMALL
+        return m.max_abs <= _FURTHER * reach or (most and each.found is _C.UNKNOWN)
 
     members = _take(left, explained)
     if not members:
@@ -236,7 +294,9 @@ def _impossible(each: Difference) -> bool:
     m = each.measured
     if m is None:
         return False
-    return bool(m.num_wild) or (each.name.endswith("running_var") and m.least_b < 0)
+    poisoned = m.stands_out and m.max_abs > _POISON * m.max_a
+    negative = each.name.endswith("running_var") and m.least_b < 0
+    return m.num_lost > 0 or negative or poisoned
 
 
 def _pages(left: list[Difference]) -> list[Group]:

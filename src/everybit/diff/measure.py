@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 NUM_BLOCKS: Final = 64
 #: Differing elements of a chunk whose distance in ULP is taken.
 _SAMPLED: Final = 16384
+#: Of the largest value's last place: more is no rounding.
+_TINY_ULP: Final = 64.0
+#: Wild values are few where so many times their number differ.
+_FEW: Final = 4
 #: Wild values kept.
 NUM_LISTED: Final = 16
 #: A value this many times the largest around it in A is wild.
@@ -48,6 +52,7 @@ class Measured:
 
     Attributes:
         total: Elements of the tensor.
+        eps: Relative distance of neighbouring values; 0 for integers.
         changed: Which elements differ, bit by bit; None where the dtypes differ.
         num_elements: How many differ, by bits or (other dtypes) by value.
         sum_aa: Sum of A's squares.
@@ -77,6 +82,7 @@ class Measured:
     """
 
     total: int
+    eps: float = 0.0
     changed: Changed | None = None
     num_elements: int = 0
     sum_aa: float = 0.0
@@ -120,6 +126,18 @@ class Measured:
         return self.sum_ab / norm if norm > 0 else 0.0
 
     @property
+    def tiny(self) -> bool:
+        """Whether no change is more than rounding of the largest values around it could make."""
+        return 0 < self.max_tame <= _TINY_ULP * self.eps * self.max_a and not self.num_wild
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether values of B are not finite, or a few are far outside what A holds."""
+        # Where the rest has changed as much, the whole has grown, as what began near zero does.
+        few = 0 < _FEW * self.num_wild <= self.num_elements
+        return self.num_lost > 0 or (few and self.relative <= 2)
+
+    @property
     def median_ulp(self) -> float:
         """Median distance of the differing elements, up to a factor of two, in ULP."""
         half, seen = sum(self.octaves) / 2, 0
@@ -143,7 +161,7 @@ def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
 
     size = a.itemsize
     tally = ElementTally(a.dtype, size)
-    out = Measured(total=a.num_elements)
+    out = Measured(total=a.num_elements, eps=_eps(a.dtype))
     scale = _Scale(a.dtype)
     bags = [np.zeros(1, np.uint64), np.zeros(1, np.uint64)]
     live = suppositions(a.dtype, b.dtype) if is_float(a.dtype) else []
@@ -195,6 +213,10 @@ def _across(a: StoredTensor, b: StoredTensor) -> Measured:
     out.factor = scale.result()
     out.roundings = live
     return out
+
+
+def _eps(dtype: str) -> float:
+    return 2.0 ** -MANTISSA_BITS[dtype] if is_float(dtype) else 0.0
 
 
 def _blocks_of(at: Any, first: int, total: int) -> set[int]:
