@@ -158,3 +158,13 @@ def test_a_header_that_its_member_does_not_fit(tmp_path):
     finding = only(path)
     assert finding.rule == "FIL107"
     assert "promises" in finding.message
+
+
+def test_a_header_of_python_2_is_read(tmp_path):
+    place = tmp_path / "old.npy"
+    np.save(place, np.arange(3.0))
+    data = place.read_bytes().replace(b"(3,), } ", b"(3L,), }")
+    place.write_bytes(data)
+    assert np.array_equal(np.load(place), np.arange(3.0))
+    (tensor,) = read_tensors(place).tensors
+    assert tensor.shape == (3,)

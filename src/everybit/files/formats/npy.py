@@ -29,6 +29,8 @@ _PLAIN: Final = re.compile(
     rb"\{'descr': '([<>|=])([a-zA-Z])(\d{1,4})', 'fortran_order': (True|False), "
     rb"'shape': \(((?:\d{1,19}, )*(?:\d{1,19},?)?)\), \} *\n"
 )
+# Python 2 wrote sizes as `3L`; NumPy still reads them.
+_PYTHON_2_LONG: Final = re.compile(r"(?<=[(\s,])(\d+)L(?=[\s,)])")
 _DTYPES: Final = {
     "b1": "bool", "i1": "int8", "u1": "uint8", "i2": "int16", "u2": "uint16", "i4": "int32",
     "u4": "uint32", "i8": "int64", "u8": "uint64", "f2": "float16", "f4": "float32",
@@ -207,7 +209,7 @@ def _parse(raw: bytes, place: tuple[int, int]) -> tuple[Any, bool, tuple[int, ..
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = ast.literal_eval(raw.decode("utf-8").strip())
+            found = ast.literal_eval(_PYTHON_2_LONG.sub(r"\1", raw.decode("utf-8").strip()))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise malformed("its header is no literal that NumPy writes", byte_range=place) from None
     if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
