@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 
 #: Pairs of boxes that are held against each other; their elements are counted in any case.
-_MAX_PAIRS: Final = 1_000_000
+_MAX_PAIRS: Final = 200_000
 
 
 def tiling_problem(shape: tuple[int, ...], boxes: Sequence[Box]) -> str:

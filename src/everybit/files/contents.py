@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _TEXT_BYTES: Final = 16 * 1024
 _PACKED_BYTES: Final = 64 * 1024
+_MAX_LISTED: Final = 1000
 _ZEROS_BYTES: Final = 1024 * 1024
 #: Endings under which archives hold models.
 _MODEL_SUFFIXES: Final = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".gguf", ".onnx", ".h5")
@@ -84,7 +85,7 @@ def describe(source: ByteSource, kind: FileFormat) -> Content:
     if kind is FileFormat.COMPRESSED:
         return _describe_packed(source)
     if kind is FileFormat.TAR:
-        names = [member.name for member in read_tar(source)[0]]
+        names = [member.name for member in read_tar(source, most=_MAX_LISTED)[0]]
         return Content(what=f"is a tar archive of {_list(names)}", todo="unpack it: tar -xf")
     if kind is FileFormat.ZIP:
         return _describe_zip(source)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from everybit.files.formats import distcp, npz, tokens, torch_tar
 from everybit.files.formats.dcp_metadata import METADATA_NAME
 from everybit.files.sniff import sniff
-from everybit.files.tar import read_tar
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def identify(source: ByteSource) -> FileFormat:
             return FileFormat.DISTCP
         return FileFormat.NPZ if npz.is_npz(source) else kind
     if kind is FileFormat.TAR:
-        return FileFormat.TORCH_TAR if torch_tar.is_torch_tar(read_tar(source)[0]) else kind
+        return FileFormat.TORCH_TAR if torch_tar.is_torch_tar(source) else kind
     if kind is not FileFormat.DCP_METADATA and _stands_for_metadata(source):
         return FileFormat.DCP_METADATA
     if kind in tokens.POSSIBLE and tokens.has_description(source):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
 
 BLOCK_BYTES: Final = 512
-_MAX_MEMBERS: Final = 100_000
+_MAX_MEMBERS: Final = 20_000
 _MAX_NAME_BYTES: Final = 64 * 1024
 _REGULAR: Final = (b"0", b"\0", b"7")
 _LONG_NAME: Final = b"L"
@@ -38,13 +38,20 @@ def is_tar_header(block: bytes) -> bool:
     return block[257:262] == b"ustar" or _checksum_holds(block)
 
 
-def read_tar(source: ByteSource) -> tuple[list[TarMember], list[Damage]]:
-    """Return the regular files of an archive, and what in it cannot be right; never raises."""
+def read_tar(
+    source: ByteSource, *, most: int = _MAX_MEMBERS
+) -> tuple[list[TarMember], list[Damage]]:
+    """Return the regular files of an archive, and what in it cannot be right; never raises.
+
+    Args:
+        source: The file.
+        most: Headers to read; the rest of the archive is then not looked at.
+    """
     members: list[TarMember] = []
     damages: list[Damage] = []
     at = 0
     name = ""
-    for _ in range(_MAX_MEMBERS):
+    for _ in range(most):
         block = source.read(at, BLOCK_BYTES)
         if len(block) < BLOCK_BYTES:
             return members, [*damages, _cut(source, at, "its end mark")]

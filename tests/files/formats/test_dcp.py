@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 
 import pytest
 import torch
 from tests.files import makers
-from tests.files.formats.dcp_maker import save_dcp, save_dcp_on_two_ranks, whole_tensors
+from tests.files.formats.dcp_maker import (
+    load_metadata,
+    save_dcp,
+    save_dcp_of_two_ranks,
+    store_metadata,
+    whole_tensors,
+)
 from tests.files.formats.reading_checks import findings, only, pick
+from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
 
 import everybit
@@ -53,7 +59,7 @@ def saved(made, tmp_path):
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks") / "sharded"
-    save_dcp_on_two_ranks(folder)
+    save_dcp_of_two_ranks(folder)
     return folder
 
 
@@ -95,6 +101,9 @@ def test_tensors_sharded_over_two_ranks(ranks):
         assert read_model_tensor(model, tensor, 3, len(raw) - 5) == raw[3 : len(raw) - 5]
     assert len(model.by_name()["rows"].parts) == 2
     assert model.values["step"] == 12
+    target = {key: torch.zeros_like(tensor) for key, tensor in whole.items()}
+    dcp.load(target, checkpoint_id=str(ranks), no_dist=True)
+    assert all(torch.equal(target[key], whole[key]) for key in whole)
     for name in ("__0_0.distcp", "__1_0.distcp"):
         assert findings(ranks / name) == []
     same = torch.save(whole, ranks.with_name("whole.pt")) or read_model(
@@ -106,7 +115,7 @@ def test_tensors_sharded_over_two_ranks(ranks):
 def test_two_chunks_of_a_tensor_in_one_file_have_two_names(ranks, tmp_path):
     folder = tmp_path / "one"
     shutil.copytree(ranks, folder)
-    metadata = load(folder)
+    metadata = load_metadata(folder)
     second = (folder / "__1_0.distcp").read_bytes()
     base = (folder / "__0_0.distcp").stat().st_size
     with (folder / "__0_0.distcp").open("ab") as file:
@@ -115,21 +124,11 @@ def test_two_chunks_of_a_tensor_in_one_file_have_two_names(ranks, tmp_path):
         if info.relative_path == "__1_0.distcp":
             info.relative_path = "__0_0.distcp"
             info.offset += base
-    store(folder, metadata)
+    store_metadata(folder, metadata)
     (folder / "__1_0.distcp").unlink()
     names = {tensor.name for tensor in read_tensors(folder / "__0_0.distcp").tensors}
     assert {"rows[0:4,0:5]", "rows[4:7,0:5]"} <= names
     assert findings(folder / "__0_0.distcp") == []
-
-
-def load(folder):
-    with (folder / ".metadata").open("rb") as file:
-        return pickle.load(file)
-
-
-def store(folder, metadata):
-    with (folder / ".metadata").open("wb") as file:
-        pickle.dump(metadata, file)
 
 
 def test_a_flipped_bit_names_its_tensor_and_element(saved):
@@ -144,7 +143,7 @@ def test_a_flipped_bit_names_its_tensor_and_element(saved):
 
 def test_a_flip_in_an_entrys_pickle_is_one_finding(saved):
     data = saved.read_bytes()
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     info = metadata.storage_data[MetadataIndex("table", [0, 0])]
     start = data.index(b"\x80\x02", info.offset)
     for offset in range(start, start + 120, 7):
@@ -172,11 +171,11 @@ def test_bytes_after_the_last_entry_and_between(saved):
     assert finding.rule == "FIL107"
     assert finding.where.byte_range == (len(data), len(data) + 5)
     saved.write_bytes(data)
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     entries = sorted(metadata.storage_data.items(), key=lambda item: item[1].offset)
     gone = entries[4][0]
     del metadata.storage_data[gone]
-    store(saved.parent, metadata)
+    store_metadata(saved.parent, metadata)
     finding = only(saved)
     assert finding.rule == "FIL107"
     info = entries[4][1]
@@ -185,20 +184,20 @@ def test_bytes_after_the_last_entry_and_between(saved):
 
 
 def test_metadata_and_entry_disagree_in_dtype_or_shape(saved):
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     metadata.state_dict_metadata["table"].properties.dtype = torch.float64
-    store(saved.parent, metadata)
+    store_metadata(saved.parent, metadata)
     finding = only(saved)
     assert finding.rule == "FIL114"
     assert finding.where.tensor == "table"
     assert "float64" in finding.message
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     metadata.state_dict_metadata["table"].properties.dtype = torch.float32
     metadata.state_dict_metadata["table"].size = torch.Size([64, 200])
     metadata.state_dict_metadata["table"].chunks[0] = ChunkStorageMetadata(
         torch.Size([0, 0]), torch.Size([64, 200])
     )
-    store(saved.parent, metadata)
+    store_metadata(saved.parent, metadata)
     assert only(saved).rule == "FIL114"
     with pytest.raises(DamagedError):
         read_model(saved.parent)
@@ -216,26 +215,26 @@ def test_the_file_of_another_save(saved, tmp_path):
 
 
 def test_entries_that_overlap(saved):
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     first, second, *_ = sorted(metadata.storage_data.values(), key=lambda info: info.offset)
     second.offset = first.offset
-    store(saved.parent, metadata)
+    store_metadata(saved.parent, metadata)
     assert "overlap" in only(saved.parent / ".metadata").message
     assert any("overlaps" in message for _, message in findings(saved))
 
 
 def test_metadata_in_itself(saved):
     folder = saved.parent
-    good = load(folder)
+    good = load_metadata(folder)
     assert findings(folder / ".metadata") == []
     assert everybit.verify(folder / ".metadata").status is Status.INCONCLUSIVE
 
     def told(change):
-        metadata = load(folder)
+        metadata = load_metadata(folder)
         change(metadata)
-        store(folder, metadata)
+        store_metadata(folder, metadata)
         finding = only(folder / ".metadata")
-        store(folder, good)
+        store_metadata(folder, good)
         assert finding.rule == "FIL107"
         return finding.message
 
@@ -295,9 +294,9 @@ def test_without_metadata_entries_are_found_one_after_the_other(saved):
 
 
 def test_an_entry_that_went_through_a_transform_is_not_read(saved):
-    metadata = load(saved.parent)
+    metadata = load_metadata(saved.parent)
     metadata.storage_data[MetadataIndex("table", [0, 0])].transform_descriptors = ["zstd"]
-    store(saved.parent, metadata)
+    store_metadata(saved.parent, metadata)
     verdict = everybit.verify(saved)
     assert not verdict.findings
     assert any("zstd" in item.why for item in verdict.coverage.skipped)

@@ -51,8 +51,9 @@ def test_one_file(tmp_path):
     assert dict(model.values) == {"step": 4, "note": "x"}
     trees = {t.name: t.tree for t in read_tensors(path).tensors}
     assert {t.name: t.tree for t in model.tensors} == trees
-    assert b"".join(map(bytes, model_tensor_chunks(model, model.by_name()["a"], 5, 50))) == (
-        makers.canonical(WEIGHTS["a"])[5:50]
+    assert (
+        b"".join(map(bytes, model_tensor_chunks(model, model.by_name()["a"], 5, 50)))
+        == (makers.canonical(WEIGHTS["a"])[5:50])
     )
 
 

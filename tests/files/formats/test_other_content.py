@@ -170,7 +170,9 @@ def test_numpy_names(tmp_path):
     assert only(tmp_path / "a.npy").severity is Severity.WARNING
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(TORCH)[:40], b"\x1f\x8b\x08" + b"\xff" * 80, b"BZh"])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(TORCH)[:40], b"\x1f\x8b\x08" + b"\xff" * 80, b"BZh"]
+)
 def test_a_compressed_file_that_is_damaged_itself(tmp_path, packed):
     path = tmp_path / "m.pt"
     path.write_bytes(packed)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: What such an archive holds, and no other does.
 MEMBER_NAMES: Final = frozenset({"pickle", "tensors", "storages"})
+#: Four members, and a pax header before each.
+_MAX_HEADERS: Final = 16
 _MAX_ITEMS: Final = 1_000_000
 _MAX_DAMAGES: Final = 100
 _COUNT_BYTES: Final = 8
@@ -48,8 +50,9 @@ class _Contents:
     cut: bool = False
 
 
-def is_torch_tar(members: list[TarMember]) -> bool:
+def is_torch_tar(source: ByteSource) -> bool:
     """Return whether a tar archive is one that torch wrote, one name of it damaged or cut off."""
+    members, _ = read_tar(source, most=_MAX_HEADERS)
     return len({member.name for member in members} & MEMBER_NAMES) >= len(MEMBER_NAMES) - 1
 
 
@@ -59,7 +62,7 @@ def read_object(source: ByteSource) -> Placed:
     Raises:
         MalformedError: It is damaged, or not there.
     """
-    members, _ = read_tar(source)
+    members, _ = read_tar(source, most=_MAX_HEADERS)
     return _read_object(source, {member.name: member for member in reversed(members)})
 
 
@@ -77,7 +80,7 @@ def read_structure(source: ByteSource) -> Structure:
         MalformedError: A pickle is damaged (FIL107), or the file ends within one (FIL104).
     """
     with paused_collection():
-        listed, damages = read_tar(source)
+        listed, damages = read_tar(source, most=_MAX_HEADERS)
         members = {member.name: member for member in reversed(listed)}
         contents = _Contents()
         absent = sorted(MEMBER_NAMES - members.keys())
