@@ -177,9 +177,12 @@ def test_what_is_frozen_from_some_step_on(tmp_path, found):
 def test_a_rate_of_zero_moves_nothing(tmp_path, found):
     run = runs.Run()
     saved = list(runs.states(run))
-    for group in run.optimizer.param_groups:
+    for group in saved[-1]["optimizer"]["param_groups"]:
         group["lr"] = 0.0
-    last = copy.deepcopy(saved[-1]) | {"step": 50, "optimizer": run.state()["optimizer"]}
+    moved_on = next(iter(runs.states(run, (50,))))["optimizer"]
+    for group in moved_on["param_groups"]:
+        group["lr"] = 0.0
+    last = copy.deepcopy(saved[-1]) | {"step": 50, "optimizer": moved_on}
     paths = runs.save_plain(tmp_path / "c", [*saved, last])
     assert found(paths[0].parent) == set()
 

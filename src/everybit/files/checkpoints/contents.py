@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _NOT_TRAINED: Final = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
 _LAST: Final = 1 << 62
+#: Every entry of a DCP file is an archive of its own; the values of so many are not read.
+_MANY_ENTRIES: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,8 @@ def read_contents(path: str | PathLike[str], name: str = "") -> Contents:
         structure = read_structure(source)
         size = source.size
     values: Mapping[str, Plain] = {}
-    if structure.format is not FileFormat.SAFETENSORS and structure.format.readable:
+    many = structure.format is FileFormat.DISTCP and len(structure.tensors) > _MANY_ENTRIES
+    if structure.format is not FileFormat.SAFETENSORS and structure.format.readable and not many:
         values, _ = read_plain_values(place)
     why = structure.damages[0].message if structure.damages else structure.given_up
     if not structure.format.readable:

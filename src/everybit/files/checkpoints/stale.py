@@ -51,7 +51,7 @@ def _copy(series: Series, earlier: int, later: int) -> Finding | None:
     if len(series.snapshots) > 2 and not trained:
         return None  # nothing here ever moves
     steps = [_steps(snapshot) for snapshot in (one, other)]
-    if steps[0] != steps[1] or _stands_still(other):
+    if steps[0] != steps[1] or _stands_still(one):
         return None  # its counters went on: nothing was learned, which is no misplacement
     sure = bool(trained) and bool(steps[0])
     return rule("FIL106").finding(
@@ -77,6 +77,7 @@ def _steps(snapshot: Snapshot) -> list[float]:
 
 
 def _stands_still(snapshot: Snapshot) -> bool:
+    """Return whether the updates that follow a checkpoint move nothing: all its rates are zero."""
     rates = snapshot.state.rates
     return bool(rates) and not any(rates)
 
@@ -90,7 +91,7 @@ def _held_back(series: Series, pair: int) -> Iterator[Finding]:
     keys, sure = series.held_back(pair)
     before, after = series.snapshots[pair], series.snapshots[pair + 1]
     keys = frozenset(k for k in keys if after.tensors[k].role is not Role.AVERAGE)
-    if not keys or not series.pairs[pair].moved or _stands_still(after):
+    if not keys or not series.pairs[pair].moved or _stands_still(before):
         return
     movable = series.movable
     by_file: dict[str, set[Key]] = defaultdict(set)
