@@ -185,7 +185,7 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
         if not is_statistic(each.name)
         and (each.found is _C.TRAINING or (counters and each.found is _C.ROUNDING))
     ]
-    state = [each for each in left if of_optimizer(each.name)]
+    state = [each for each in left if of_optimizer(each.name) and not is_counter(each.name)]
     if not movers and not (counters and state):
         return []
     reach = max((each.measured.max_tame for each in movers if each.measured), default=0.0)
