@@ -1,4 +1,4 @@
-"""DCP folders: written by torch itself, and put together from such as two ranks would leave them."""
+"""DCP folders: as torch writes them, and put together as two ranks would leave them."""
 
 from __future__ import annotations
 
