@@ -180,14 +180,15 @@ def _offsets(
     source: ByteSource, structure: Structure, member: Member, entry: int
 ) -> Iterable[Patch]:
     """Yield where the entry of a member could have to point: at a header with its name."""
+    name = member.name.encode("utf-8", "surrogateescape")
     held = source.read(entry + 42, 4)
     ends = [0, *(other.end for other in structure.members if other.usable)]
     for at in (end + behind for end in ends for behind in _DESCRIPTORS):
         wanted = (at & 0xFFFFFFFF).to_bytes(4, "little")
         if wanted == held or not _is_local(source, at) or _num_bits(held, wanted) > _MAX_BITS:
             continue
-        head = source.read(at, zr.LOCAL.size + len(member.name.encode()))
-        if head[zr.LOCAL.size :] == member.name.encode():
+        head = source.read(at, zr.LOCAL.size + len(name))
+        if head[zr.LOCAL.size :] == name:
             yield _difference(entry + 42, held, wanted)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Certainty
 from everybit.core.verdict import Skipped
 from everybit.files import crc32
+from everybit.files.checks.unsealed import check_unsealed
 from everybit.files.damage import MalformedError
 from everybit.files.passes import no_progress
 from everybit.files.reading import read_structure
@@ -114,7 +115,9 @@ def plan_by_checksums(
             mending.mends.append(mend)
         else:
             mending.why_lost = "no single flipped bit makes its records agree"
-    if not structure.members or not structure.has_checksums:
+    if not structure.format.readable and not structure.damages:
+        _tell_other(source, mending)
+    elif not structure.members or not structure.has_checksums:
         _tell_unchecked(structure, mending)
     known = frozenset(failing.members)
     mending.proves = _prover(known, len(structure.damages), mending)
@@ -133,13 +136,19 @@ def _why_lost(member: Member, computed: int) -> str:
     return f"no single flipped bit explains the checksum of member {member.name}"
 
 
+def _tell_other(source: ByteSource, mending: Mending) -> None:
+    """Tell of what is no model that this release reads, as `verify` does."""
+    outcome = check_unsealed(source, mending.name, full=False)
+    mending.findings += outcome.findings
+    mending.skipped += outcome.skipped
+    if outcome.findings:
+        mending.why_lost = "nothing in it tells what was there"
+
+
 def _tell_unchecked(structure: Structure, mending: Mending) -> None:
-    if structure.format.readable and not structure.damages:
+    if not structure.damages:
         why = f"{_NO_CHECKSUM}; seal it while it is known to be good"
         mending.skipped.append(Skipped(what=f"{mending.name}: its bytes", why=why))
-    elif not structure.format.readable:
-        why = f"its format is not read by this release ({structure.format}) and it is not sealed"
-        mending.skipped.append(Skipped(what=f"{mending.name}: structure and bytes", why=why))
 
 
 def _flip(

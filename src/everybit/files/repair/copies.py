@@ -63,11 +63,15 @@ def plan_by_copies(
             for member, status, _ in failing.members.values():
                 if status == "content" and not _is_mended(mending, member):
                     _take_member(source, mending, member, copy, theirs)
-    if mending.findings and not mending.whole:
+    unread = not structure.format.readable
+    if unread or (mending.findings and not mending.whole):
         for path in readable:
             if _take_file(source, mending, path):
+                if unread and not mending.findings:
+                    mending.findings.append(_unread(mending, path))
+                mending.skipped = [item for item in mending.skipped if not item.promised]
                 return
-    if not mending.findings and not (structure.has_checksums and structure.members):
+    if not unread and not mending.findings and not (structure.has_checksums and structure.members):
         _compare(source, mending, readable)
 
 
@@ -236,6 +240,14 @@ def _compare(source: ByteSource, mending: Mending, copies: list[Path]) -> None:
             replace(item, why=told, promised=False) if item.what.endswith("its bytes") else item
             for item in mending.skipped
         ]
+
+
+def _unread(mending: Mending, path: Path) -> Finding:
+    return rule("FIL107").finding(
+        f"{mending.name} is of no format that can be read, and its copy {path} is whole",
+        where=Location(path=mending.name),
+        certainty=Certainty.STRONG,
+    )
 
 
 def _outvoted(mending: Mending, wrong: list[tuple[int, int]], num_copies: int) -> Finding:
