@@ -14,7 +14,10 @@ from everybit.files.checks.placed import Thoroughness
 from everybit.files.checks.verifying import verify_file, verify_folder
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
+from everybit.files.seals.manifest import SIGNATURE_NAME
+from everybit.files.signatures.bundle import BUNDLE_NAME
 from everybit.files.signatures.expected import ExpectedDigests
+from everybit.files.signatures.sums import LIST_NAMES
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +71,7 @@ def verify(
     began = time.perf_counter()
     total = Outcome()
     for given in paths:
-        path = Path(given)
+        path = _meant(Path(given))
         root = path if path.is_dir() else path.parent
         expected = ExpectedDigests(root, key=public, sha256=sha256)
         how = Thoroughness(
@@ -96,6 +99,12 @@ def verify(
         coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
         stats={"bytes": total.num_bytes, "seconds": time.perf_counter() - began, **total.stats},
     )
+
+
+def _meant(path: Path) -> Path:
+    """Return the folder that a list, a bundle or a signature speaks of; any other path as it is."""
+    speaks = path.name.lower() in LIST_NAMES or path.name in (BUNDLE_NAME, SIGNATURE_NAME)
+    return path.parent if speaks and path.is_file() else path
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

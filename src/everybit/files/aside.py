@@ -34,31 +34,18 @@ class Hasher(Protocol):
         """Return the digest of all bytes so far."""
 
 
-class _ParallelBlake3:
-    """BLAKE3 over all cores: worth it only where nothing else keeps them busy."""
-
-    def __init__(self) -> None:
-        import blake3
-
-        self._hasher = blake3.blake3(max_threads=blake3.blake3.AUTO)
-
-    def update(self, data: memoryview, /) -> None:
-        self._hasher.update(data)
-
-    def hexdigest(self) -> str:
-        digest: str = self._hasher.hexdigest()
-        return digest
-
-
-def new_hasher(algorithm: str, *, size_bytes: int = 0) -> Hasher:
+def new_hasher(algorithm: str, *, size_bytes: int = 0, all_cores: bool = False) -> Hasher:
     """Return a hasher by name: `blake3`, `git-sha1`, or one that `hashlib` knows.
 
     Args:
         algorithm: The name.
         size_bytes: Size of the file; git hashes it first.
+        all_cores: Let BLAKE3 use them all: faster only where nothing else keeps them busy.
     """
     if algorithm == "blake3":
-        return _ParallelBlake3()
+        import blake3
+
+        return blake3.blake3(max_threads=blake3.blake3.AUTO if all_cores else 1)
     if algorithm == "git-sha1":
         hasher = hashlib.sha1(usedforsecurity=False)
         hasher.update(b"blob %d\0" % size_bytes)
@@ -113,7 +100,10 @@ def hash_file(
     source: ByteSource, algorithms: Sequence[str], progress: Callable[[int], None]
 ) -> dict[str, str]:
     """Read a file once and return its digests in hexadecimal, by algorithm."""
-    hashers = [new_hasher(name, size_bytes=source.size) for name in algorithms]
+    hashers = [
+        new_hasher(name, size_bytes=source.size, all_cores=len(algorithms) == 1)
+        for name in algorithms
+    ]
     for chunk in read_hashed(source, hashers):
         progress(len(chunk))
     return {name: hasher.hexdigest() for name, hasher in zip(algorithms, hashers, strict=True)}

@@ -119,6 +119,7 @@ def read_for_seal(
     starts = [span.start for span in members]
     aside = {name: new_hasher(name) for name in ("blake3", *(["sha256"] if sha256 else []))}
     position = 0
+    digest, crc_of = xxhash.xxh3_128_digest, isal_zlib.crc32
     for chunk in read_hashed(source, list(aside.values())):
         end = position + len(chunk)
         while waiting and waiting[-1].start < end:
@@ -130,10 +131,11 @@ def read_for_seal(
         active = [span for span in active if span.end > end]
         for start in range(0, len(chunk), LEAF_BYTES):
             leaf = chunk[start : start + LEAF_BYTES]
-            leaves += xxhash.xxh3_128_digest(leaf)
-            crc = isal_zlib.crc32(leaf)
+            leaves += digest(leaf)
+            crc = crc_of(leaf)
             crcs += crc.to_bytes(4, "little")
-            _feed(members, starts, leaf, position + start, crc)
+            if members:
+                _feed(members, starts, leaf, position + start, crc)
         position = end
         progress(len(chunk))
     return SealPass(

@@ -17,6 +17,9 @@ from everybit.core.verdict import Status
 from everybit.files.seals.manifest import load_manifest
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
 def _arrays(values):
     return {name: value.numpy() for name, value in values.items()}
 

@@ -228,3 +228,45 @@ def test_keys_that_openssh_made(checkpoint, tmp_path, monkeypatch):
     with pytest.raises(PathError) as caught:
         everybit.seal(checkpoint, sign=tmp_path / "locked")
     assert "\n" not in caught.value.line()
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*args):
+        from everybit.cli import main
+
+        code = main([str(arg) for arg in args])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_the_command_line(run, checkpoint, pair):
+    private, public = pair
+    folder = checkpoint.parent
+    code, out, _ = run("seal", folder, "--sign", private, "--sha256", "--parity", "10%")
+    assert (code, "manifests signed" in out) == (0, True)
+    code, out, _ = run("verify", folder, "--key", public)
+    assert (code, "CLEAN" in out) == (0, True)
+    digest = dict(
+        reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines()
+    )["model.pt"]
+    assert run("verify", checkpoint, "--expect-sha256", digest)[0] == 0
+    assert run("verify", checkpoint, "--expect-sha256", "0" * 64)[0] == 1
+    for bad in (
+        ("verify", folder, "--key", private),
+        ("verify", folder, "--key", "missing.pub"),
+        ("verify", folder, "--expect-sha256", digest),
+        ("verify", checkpoint, "--expect-sha256", "abc"),
+        ("seal", folder, "--sign", public),
+        ("seal", folder, "--parity", "lots"),
+    ):
+        code, out, err = run(*bad)
+        assert (code, out, err.count("\n")) == (2, "", 1), bad
+    run("seal", checkpoint)
+    code, out, _ = run("verify", folder, "--key", public)
+    assert (code, "FIL110" in out) == (1, True)

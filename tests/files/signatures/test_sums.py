@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from tests.files import makers
@@ -37,6 +37,7 @@ names = st.text(
 ).filter(lambda name: name not in (".", "..", "-"))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(names, st.binary(min_size=32, max_size=32).map(bytes.hex), max_size=5))
 def test_reading_gives_what_was_written(digests):
     again = parse_sums(format_sums(digests))
@@ -44,6 +45,7 @@ def test_reading_gives_what_was_written(digests):
     assert not again.unread
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read(data):
     parse_sums(data)
@@ -146,6 +148,15 @@ def test_other_files_of_a_list_are_checked_and_missed(model):
     config.write_text("{ }")
     found = {(f.rule, f.where.path) for f in everybit.verify(model.parent).findings}
     assert found == {("FIL103", "gone.bin"), ("FIL101", "config.json")}
+
+
+def test_a_list_that_is_named_means_its_folder(model):
+    place = model.parent / "SHA256SUMS"
+    place.write_text(f"{sha256(model)}  {model.name}\n")
+    assert everybit.verify(place).status is Status.CLEAN
+    makers.flip(model, model.stat().st_size - 9)
+    (finding,) = everybit.verify(place).findings
+    assert (finding.rule, finding.where.path) == ("FIL101", model.name)
 
 
 def test_a_manifest_goes_before_a_list(model):
