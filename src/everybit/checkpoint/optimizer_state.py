@@ -143,13 +143,13 @@ def _live_names(optimizer: torch.optim.Optimizer, held: Held) -> list[list[str]]
 
 def _match(stored: StoredOptimizer, live: list[list[str]], chosen: Chosen, held: Held) -> _Match:
     """Find the number of each live parameter in the file."""
-    order = {name: place for place, name in enumerate(chosen.tensors)}
+    order = _order(chosen)
     result = _Match()
     wanted = [name for group in live for name in group]
     by_order = _by_order(stored, live, order)
     if stored.has_names:
         named = {
-            _renamed(name, chosen, order): number
+            _renamed(name, chosen): number
             for group, numbers in stored.members.items()
             for name, number in zip(stored.names[group], numbers, strict=True)
         }
@@ -198,15 +198,25 @@ def _by_order(
     return found
 
 
-def _renamed(name: str, chosen: Chosen, order: dict[str, int]) -> str:
+def _order(chosen: Chosen) -> dict[str, int]:
+    """Return the places of the model's keys in its state dict; none where the file tells none.
+
+    A pickle keeps the order. safetensors and DCP sort their keys, and shards cut them up.
+    """
+    if not chosen.keeps_order:
+        return {}
+    return {name: place for place, name in enumerate(chosen.tensors)}
+
+
+def _renamed(name: str, chosen: Chosen) -> str:
     new = chosen.rename.apply(name)
-    return new if new is not None and new in order else name
+    return new if new is not None and new in chosen.tensors else name
 
 
 def _runs_backwards(stored: StoredOptimizer, chosen: Chosen, order: dict[str, int]) -> bool:
     """Whether names within a group stand in another order than the model's keys in the file."""
     for names in stored.names.values():
-        places = [order.get(_renamed(name, chosen, order)) for name in names]
+        places = [order.get(_renamed(name, chosen)) for name in names]
         known = [place for place in places if place is not None]
         if any(a > b for a, b in itertools.pairwise(known)):
             return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.checkpoint.renames import Rename, best_fit, placed
+from everybit.files.model import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +32,14 @@ class Chosen:
         tensors: By the names that they are loaded under.
         rename: The change of names, below the container.
         others: Tensors that lie elsewhere in the file (optimizer, averages).
+        keeps_order: `tensors` are in the order of the state dict that was saved.
     """
 
     container: str
     tensors: Mapping[str, ModelTensor]
     rename: Rename
     others: tuple[str, ...]
+    keeps_order: bool = False
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -77,6 +80,8 @@ def choose(model: Model, held: Shapes, prefix: str | None, *, key: str | None = 
         tensors=tensors,
         rename=rename,
         others=tuple(name for name in stored if name not in mine),
+        keeps_order=model.layout in (Layout.FILE, Layout.FOLDER)
+        and all(part.tensor.member is not None for t in tensors.values() for part in t.parts),
     )
 
 
@@ -104,6 +109,7 @@ def _container(model: Model, stored: Mapping[str, ModelTensor], held: Shapes) ->
         name.partition(".")[0] for name in stored
     }
     for key in _LIKELY:
-        if key in tops and beside - {key}:
+        # DCP names the keys of nested dicts so; elsewhere it may as well be part of a name.
+        if key in tops and (beside - {key} or model.layout is Layout.DCP):
             return f"{key}."
     return ""
