@@ -88,6 +88,18 @@ def test_findings_beside_a_missed_check_tell_both():
     assert "1 promised check did not run" in text
 
 
+def test_checks_missed_for_one_reason_are_told_once_unless_verbose():
+    why = "no checksum"
+    skipped = [Skipped(what=f"shard {n}", why=why) for n in range(40)]
+    skipped += [Skipped(what="notes", why=why, promised=False)]
+    verdict = Verdict(command="verify", target=("m",), coverage=Coverage(skipped=tuple(skipped)))
+    told = one_line(plain(verdict)).partition("Not checked")[2]
+    assert "shard 0 (and 39 more): no checksum notes: no checksum (not promised)" in told
+    assert "all with -v" not in told
+    told = one_line(plain(verdict, verbose=True)).partition("Not checked")[2]
+    assert all(f"shard {n}: no checksum" in told for n in range(40))
+
+
 def test_many_findings_are_folded_unless_verbose():
     verdict = Verdict(
         command="run", target=("a",), findings=tuple(flip(step=k) for k in range(MAX_FINDINGS + 7))

@@ -22,10 +22,10 @@ from everybit.report.siblings import SIBLING_STATS, describe_siblings
 from everybit.report.stats import describe_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from everybit.core.finding import Finding
-    from everybit.core.verdict import Verdict
+    from everybit.core.verdict import Skipped, Verdict
 
 MAX_FINDINGS: Final = 20
 MAX_CHANGES: Final = 3
@@ -214,12 +214,24 @@ def _tell_coverage(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
     out.labelled("Checked", [checked] if checked else [])
     # What was promised and missed decides the status, so it comes first.
     skipped = sorted(coverage.skipped, key=lambda item: not item.promised)
-    shown = skipped if verbose else skipped[:MAX_SKIPPED]
-    entries = [
-        f"{printable(item.what)}: {printable_message(item.why, 300)}"
-        + ("" if item.promised else " (not promised)")
-        for item in shown
-    ]
-    if len(shown) < len(skipped):
-        entries.append(f"and {len(skipped) - len(shown):,} more (all with -v)")
+    alike = [[item] for item in skipped] if verbose else _by_reason(skipped)
+    shown = alike if verbose else alike[:MAX_SKIPPED]
+    entries = [_skipped_line(group) for group in shown]
+    if left := sum(map(len, alike[len(shown) :])):
+        entries.append(f"and {left:,} more (all with -v)")
     out.labelled("Not checked", entries)
+
+
+def _by_reason(skipped: Sequence[Skipped]) -> list[list[Skipped]]:
+    """Return what was skipped in groups of one reason each: a hundred shards are told once."""
+    groups: dict[tuple[str, bool], list[Skipped]] = {}
+    for item in skipped:
+        groups.setdefault((item.why, item.promised), []).append(item)
+    return list(groups.values())
+
+
+def _skipped_line(group: Sequence[Skipped]) -> str:
+    first = group[0]
+    more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
+    tail = "" if first.promised else " (not promised)"
+    return f"{printable(first.what)}{more}: {printable_message(first.why, 300)}{tail}"
