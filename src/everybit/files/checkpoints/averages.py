@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location, Severity
 from everybit.core.rule import rule
+from everybit.files.checkpoints.newest import NEVER_MOVED
 from everybit.files.checkpoints.parameters import pair_average, strip_wrappers
 from everybit.files.checkpoints.snapshot import Key, Role, part_of
 
@@ -123,7 +124,7 @@ def _unmoved(series: Series) -> Iterator[Finding]:
         evidence={
             "equal_to": before.checkpoint.name,
             "num_equal": len(held),
-            "pairs_without_movement": sum(not other.moved & held for other in series.pairs),
+            NEVER_MOVED: sum(not other.moved & held for other in series.pairs),
             **({"counted_on": counted} if counted else {}),
         },
         severity=Severity.ERROR if counted else Severity.WARNING,

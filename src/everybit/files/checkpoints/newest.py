@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LISTED: Final = 64
 #: Rules that say nothing about whether a file is the right one and whole.
 SAYS_NOTHING: Final = frozenset({"FIL109", "FIL112", "FIL113", "FIL117"})
+#: Evidence that only findings about averages that do not move have.
+NEVER_MOVED: Final = "pairs_without_movement"
 _CANNOT: Final = "cannot be read"
 
 
@@ -92,7 +94,9 @@ def _problem(
     for finding in findings:
         place = finding.where.path or ""
         own = place in names or (above is not None and place.startswith(above))
-        if own and finding.severity is not Severity.NOTE and finding.rule not in SAYS_NOTHING:
+        # An average that never moved is in no sibling better than in another.
+        aside = finding.rule in SAYS_NOTHING or NEVER_MOVED in finding.evidence
+        if own and finding.severity is not Severity.NOTE and not aside:
             return f"{finding.rule} {finding.message}"[:300]
     for item in skipped:
         if item.promised and item.what in names and _CANNOT in item.why:
