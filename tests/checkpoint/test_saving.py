@@ -263,6 +263,18 @@ def test_what_does_not_fit_is_refused_before_anything_is_touched(tmp_path):
         everybit.Vault(tmp_path, keep=0)
 
 
+def test_what_a_killed_save_left_is_no_finding_and_goes(tmp_path):
+    vault = everybit.Vault(tmp_path)
+    vault.save(step=1, x=torch.zeros(2))
+    remains = tmp_path / ".step-000000002.0123abcd.part"
+    remains.mkdir()
+    (remains / "state.pt").write_bytes(b"PK\x03\x04 cut short")
+    assert everybit.verify(tmp_path).ok
+    assert vault.newest().step == 1
+    vault.save(step=3, x=torch.zeros(2))
+    assert _names(tmp_path) == ["step-000000001", "step-000000003"]
+
+
 def test_a_failed_save_keeps_the_earlier_ones(tmp_path, monkeypatch):
     vault = everybit.Vault(tmp_path, keep=1)
     model, optimizer, scheduler = _things()

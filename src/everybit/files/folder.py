@@ -49,7 +49,7 @@ def list_files(folder: Path, *, dangling: bool = False) -> dict[str, Path]:
                 todo="fetch what it names, or remove it",
             )
         name = path.name
-        if name in _OUR_OWN or (name.startswith(".") and name.endswith(_TEMPORARY)):
+        if name in _OUR_OWN or _is_temporary(name):
             continue
         if name.endswith(KEPT_SUFFIX):
             continue
@@ -81,11 +81,17 @@ def _walk(folder: Path, top: Path, above: tuple[Path, ...]) -> Iterator[Path]:
                 inside = target == top or top in target.parents
                 if entry.name in _NOT_OURS or not inside or target in (*above, real):
                     continue
+                if _is_temporary(entry.name):
+                    continue  # what a killed save of a `Vault` left
                 yield from _walk(path, top, (*above, real))
             elif path.is_file() or (entry.is_symlink() and not path.exists()):
                 yield path
     except OSError as error:
         raise PathError.from_os_error(error, error.filename or folder) from error
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(_TEMPORARY)
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
