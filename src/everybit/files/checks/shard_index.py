@@ -10,7 +10,6 @@ from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.files.reading import read_structure
 from everybit.files.source import ByteSource
-from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
 
 INDEX_SUFFIXES: Final = (".safetensors.index.json", ".bin.index.json", ".pt.index.json")
-_MODELS: Final = (FileFormat.SAFETENSORS, FileFormat.TORCH_ZIP)
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_NAME: Final = 255
 _MAX_PATH: Final = 1024
@@ -67,7 +65,7 @@ def check_shard(path: Path, place: str, index: str, expected: list[str]) -> Find
     """
     with ByteSource(path) as source:
         structure = read_structure(source)
-    if structure.format not in _MODELS or structure.damages or structure.given_up:
+    if not structure.format.holds_tensors or structure.damages or structure.given_up:
         return None
     held = {tensor.name for tensor in structure.tensors}
     absent = sorted(set(expected) - held)

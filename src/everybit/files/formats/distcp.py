@@ -24,6 +24,8 @@ from everybit.files.zips.records import END_MARK, LOCAL_MARK
 from everybit.files.zips.runs import find_archives
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everybit.files.tensor import FileTensor
 
 _MAX_DAMAGES: Final = 100
@@ -128,6 +130,11 @@ def read_entries(
     listed = _listed(metadata, path) if metadata is not None else []
     damages: list[Damage] = []
     skipped: list[Skipped] = []
+    if metadata is not None and metadata.damages:
+        # What is wrong there is told there; here it only lends its names.
+        why = f"the {METADATA_NAME} beside it is damaged"
+        skipped.append(Skipped(what=f"agreement with {METADATA_NAME}", why=why))
+        return _scan(source, skipped, metadata, listed), damages, skipped
     if metadata is not None and listed:
         if _lies_as_listed(source, listed):
             return _read_listed(source, metadata, listed, damages, skipped), damages, skipped
@@ -138,12 +145,22 @@ def read_entries(
     return _scan(source, skipped), damages, skipped
 
 
-def _scan(source: ByteSource, skipped: list[Skipped]) -> list[ReadEntry]:
-    """Read the entries that the file itself shows, whatever is said about it."""
-    return [
-        _read_one(source, f"#{index}", start, end, None, skipped)
-        for index, (start, end) in enumerate(find_archives(source))
-    ]
+def _scan(
+    source: ByteSource,
+    skipped: list[Skipped],
+    metadata: DcpMetadata | None = None,
+    listed: Sequence[DcpEntry] = (),
+) -> list[ReadEntry]:
+    """Read the entries that the file itself shows, under the names that are listed for them."""
+    known = {(entry.start, entry.end): entry for entry in listed}
+    entries = []
+    for index, (start, end) in enumerate(find_archives(source)):
+        entry = known.get((start, end))
+        label = f"#{index}"
+        if metadata is not None and entry is not None:
+            label = _chunk_name(metadata, entry)
+        entries.append(_read_one(source, label, start, end, entry, skipped))
+    return entries
 
 
 def _is_archive(source: ByteSource, start: int) -> bool:
@@ -198,19 +215,8 @@ def _read_listed(
     reach = 0
     for entry in listed:
         label = entry.name if counts[entry.name] == 1 else _chunk_name(metadata, entry)
-        if entry.start > reach:
-            if reach < source.size:
-                damages.append(_stray(reach, min(entry.start, source.size)))
-        elif entry.start < reach:
-            damages.append(
-                Damage(
-                    rule="FIL107",
-                    message=f"entry {label} overlaps the one before it",
-                    where=Location(tensor=label, byte_range=(entry.start, min(reach, entry.end))),
-                )
-            )
-            reach = max(reach, entry.end)
-            continue
+        if reach < min(entry.start, source.size):
+            damages.append(_stray(reach, min(entry.start, source.size)))
         reach = max(reach, entry.end)
         if entry.transforms:
             why = f"it was written through {', '.join(entry.transforms)[:80]}"
@@ -231,8 +237,11 @@ def _read_listed(
 
 
 def _chunk_name(metadata: DcpMetadata, entry: DcpEntry) -> str:
+    """Return a name that tells a chunk from the others of its tensor."""
     shape = metadata.chunk_shape(entry)
     if shape is None or entry.offset is None or len(shape) != len(entry.offset):
+        return entry.name
+    if shape == metadata.tensors[entry.name].shape:
         return entry.name
     spans = ",".join(f"{a}:{a + n}" for a, n in zip(entry.offset, shape, strict=True))
     return f"{entry.name}[{spans}]"
