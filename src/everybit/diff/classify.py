@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import json_number
 from everybit.diff.classes import DifferenceClass
+from everybit.diff.elements import tell_change
 from everybit.diff.measure import NUM_LISTED
 from everybit.diff.rearranged import find_order, is_transposed, same_elements
 from everybit.diff.stored import CHUNK_BYTES
@@ -215,7 +216,9 @@ def _single(out: Difference, m: Measured) -> bool:
         return False
     change = m.changed.changes[0]
     out.found = _C.ELEMENT
-    out.why = "one element differs and every other is equal to the bit"
+    out.why = tell_change(change)
+    if m.total > 1:
+        out.why += "; every other element is equal to the bit"
     out.evidence |= {
         "element": change.element,
         "before": change.to_json()["before"],

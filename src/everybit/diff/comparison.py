@@ -219,7 +219,7 @@ def _row(each: Difference, group: Group) -> dict[str, Any]:
         row |= {
             "num_elements": m.num_elements,
             "of": m.total,
-            "max_abs": json_number(m.max_abs),
+            "max_abs": json_number(m.widest),
             "max_rel": json_number(m.max_rel),
         }
         if m.max_ulp:

@@ -11,6 +11,7 @@ from everybit.core.dtype import ITEMSIZE
 from everybit.diff.stored import SideBySide
 
 if TYPE_CHECKING:
+    from everybit.core.dtype import Number
     from everybit.diff.stored import StoredTensor
 
 #: Ranges of differing elements told; the last one reaches to the last differing element.
@@ -112,6 +113,21 @@ def changed_elements(a: StoredTensor, b: StoredTensor) -> Changed:
     for start, one, other in SideBySide(a, b).differing():
         tally.add(start, one, other)
     return tally.result()
+
+
+def tell_change(change: Change) -> str:
+    """Return a changed element in words.
+
+    >>> tell_change(Change(element=2, before=1.0, after=-1.0, bits=(31,)))
+    'element 2, bit 31: 1 in A, -1 in B'
+    """
+    bits = ", ".join(map(str, change.bits))
+    values = f"{_number(change.before)} in A, {_number(change.after)} in B"
+    return f"element {change.element}, bit{'s' if len(change.bits) > 1 else ''} {bits}: {values}"
+
+
+def _number(value: Number) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
 def _count_ones(data: Any) -> int:

@@ -120,6 +120,11 @@ class Measured:
         return math.sqrt(self.sum_dd / self.sum_aa) if self.sum_aa > 0 else math.inf
 
     @property
+    def widest(self) -> float:
+        """The largest absolute difference; infinite where a finite value is not finite in B."""
+        return math.inf if self.num_lost else self.max_abs
+
+    @property
     def cosine(self) -> float:
         """Cosine of the angle between A and B, over the elements that differ."""
         norm = math.sqrt(self.sum_aa) * math.sqrt(self.sum_bb)

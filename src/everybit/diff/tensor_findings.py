@@ -14,11 +14,10 @@ from everybit.core.rule import rule
 from everybit.core.tree import TreeHasher
 from everybit.diff.classes import KIND, SEVERITY, DifferenceClass
 from everybit.diff.comparison import meaning_of
+from everybit.diff.elements import tell_change
 from everybit.diff.stored import CHUNK_BYTES
 
 if TYPE_CHECKING:
-    from everybit.core.change import Change
-    from everybit.core.dtype import Number
     from everybit.core.finding import Finding
     from everybit.diff.classify import Difference
     from everybit.diff.judge import Group
@@ -133,23 +132,13 @@ def _message(group: Group) -> str:
     if group.found is _C.RESHAPED:
         return f"{each.name}: {group.why}"
     if group.found is _C.ELEMENT and m and m.changed and not each.elements:
-        return f"{each.name}: {_shown(m.changed.changes[0])}"
+        return f"{each.name}: {tell_change(m.changed.changes[0])}"
     if group.found in (_C.MISSING, _C.EXTRA):
         return f"{each.name} is {group.why}"
     head = "" if group.why.startswith(each.name) else f"{each.name}: "
     if m is None or each.elements or group.found in (_C.ROUNDED, _C.WIDENED, _C.OVERFLOW):
         return f"{head}{group.why}"
     return f"{head}{group.why}; {m.num_elements} of {m.total} elements differ"
-
-
-def _shown(change: Change) -> str:
-    bits = ", ".join(map(str, change.bits))
-    values = f"{_number(change.before)} in A, {_number(change.after)} in B"
-    return f"element {change.element}, bit{'s' if len(change.bits) > 1 else ''} {bits}: {values}"
-
-
-def _number(value: Number) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
 def _both(each: Difference) -> dict[str, Any]:
@@ -177,7 +166,7 @@ def _measured(each: Difference, *, one: bool) -> dict[str, Any]:
         }
         if not m.changed.whole:
             facts["element_ranges_whole"] = False
-    facts |= {"max_abs": json_number(m.max_abs), "max_rel": json_number(m.max_rel)}
+    facts |= {"max_abs": json_number(m.widest), "max_rel": json_number(m.max_rel)}
     if m.max_ulp:
         facts["ulp"] = m.max_ulp
         if m.sampled:

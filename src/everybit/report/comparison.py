@@ -59,7 +59,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         differ,
         _short(row.get("max_abs")),
         _short(row.get("relative")),
-        "" if ulp is None else f"{ulp:,.0f}" if ulp < _MANY_ULP else "many",
+        f"{ulp:,.0f}" if ulp is not None and ulp < _MANY_ULP else "",
     )
 
 
