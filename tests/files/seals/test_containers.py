@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import numpy as np
@@ -15,7 +16,6 @@ import everybit
 from everybit.core.finding import Severity
 from everybit.core.verdict import Status
 from everybit.files.seals.manifest import load_manifest
-
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -218,3 +218,23 @@ def test_a_sharded_folder_and_its_swapped_shards(tmp_path):
     found = everybit.verify(tmp_path).findings
     assert {f.where.path for f in found} == {a.name, b.name}
     assert all(f.severity is Severity.ERROR for f in found)
+
+
+def test_a_bare_token_file(tmp_path):
+    path = tmp_path / "train.bin"
+    ids = np.random.default_rng(0).integers(0, 40, 90_000).astype("<u2")
+    path.write_bytes(ids.tobytes())
+    (tmp_path / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": 40, "itos": {0: "a"}}))
+    everybit.seal(tmp_path)
+    assert everybit.verify(tmp_path).status is Status.CLEAN
+    clean = path.read_bytes()
+    makers.flip(path, 2 * 70_000, 2)
+    (finding,) = everybit.verify(path).findings
+    assert (finding.rule, finding.where.elements) == ("FIL102", (70_000,))
+    for size in (65_536, 100_000, len(clean) - 2):  # any even size could be whole
+        path.write_bytes(clean[:size])
+        assert [f.rule for f in everybit.verify(path).findings] == ["FIL104"], size
+    path.write_bytes(clean + b"\0\0")
+    assert [f.rule for f in everybit.verify(path).findings] == ["FIL101"]
+    path.write_bytes(ids[::-1].tobytes())
+    assert [f.severity for f in everybit.verify(path).findings] == [Severity.ERROR]

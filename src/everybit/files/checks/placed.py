@@ -114,6 +114,7 @@ def _check_sealed(
             # As it was sealed; whether it is what others expect is a question of its own.
             outcome.findings += check_expected(source, wanted, name, no_progress)
             _count(outcome, wanted)
+            return _changed(source, name, outcome) or outcome
         return outcome
     outcome = check_unsealed(source, name, full=False)
     # The bytes can be held against the seal; that this was not asked for is no gap.
