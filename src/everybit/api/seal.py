@@ -113,7 +113,7 @@ def seal_verdict(
         stats={
             "bytes": sum(file.size_bytes for file in sealed.values()),
             "seconds": time.perf_counter() - began,
-            **({"guarantee": "; ".join(guarantees)} if guarantees else {}),
+            **({"parity": {"guarantee": "; ".join(guarantees)}} if guarantees else {}),
         },
     )
     return verdict, written

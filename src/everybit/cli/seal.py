@@ -62,7 +62,7 @@ def command(
     from everybit.api.seal import seal_verdict
     from everybit.cli.progress import reading
 
-    with reading(output, "sealing", paths) as progress:
+    with reading(output, "sealing", paths if parity is None else (*paths, *paths)) as progress:
         verdict, manifests = seal_verdict(
             *paths,
             sha256=sha256,
@@ -74,6 +74,6 @@ def command(
     code = output.verdict(verdict)
     for manifest in manifests:
         output.note(f"manifest written to {manifest}")
-    if "guarantee" in verdict.stats:
-        output.note(f"parity: {verdict.stats['guarantee']}")
+    if "parity" in verdict.stats:
+        output.note(f"parity: {verdict.stats['parity']['guarantee']}")
     return code

@@ -118,14 +118,24 @@ def read_index(source: ByteSource) -> Index:
     Raises:
         MalformedError: Neither copy holds (FIL110), or what it says cannot be.
     """
-    front = _read_copy(source, 0, _FRONT_MARK)
-    back = _read_copy(source, source.size - ENVELOPE.size, _BACK_MARK)
+    front, back = _read_copies(source)
     raw = front if front is not None else back
     if raw is None:
         raise _broken("neither copy of its index holds")
     index = _decode(raw)
     both = front is not None and back == front
     return replace(index, whole_copies=2 if both else 1)
+
+
+def read_raw_index(source: ByteSource) -> bytes | None:
+    """Return the bytes of a copy of the index that holds; None where neither does."""
+    front, back = _read_copies(source)
+    return front if front is not None else back
+
+
+def _read_copies(source: ByteSource) -> tuple[bytes | None, bytes | None]:
+    front = _read_copy(source, 0, _FRONT_MARK)
+    return front, _read_copy(source, source.size - ENVELOPE.size, _BACK_MARK)
 
 
 def _read_copy(source: ByteSource, at: int, wanted: bytes) -> bytes | None:

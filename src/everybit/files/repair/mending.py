@@ -23,6 +23,8 @@ class Evidence(StrEnum):
     MANIFEST = "the manifest"
     COPY = "another copy"
     PARITY = "parity"
+    FILES = "the files that it protects"
+    TWIN = "its other copy in the file"
     MAJORITY = "the majority of the copies"
 
 

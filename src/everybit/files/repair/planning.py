@@ -11,7 +11,6 @@ from everybit.core.verdict import Skipped
 from everybit.files.checks.placed import Thoroughness, check_file
 from everybit.files.damage import MalformedError
 from everybit.files.folder import holds_model, list_files, list_manifests
-from everybit.files.parity.health import check_parity
 from everybit.files.parity.record import PARITY_NAME
 from everybit.files.parity.restoring import Restorer
 from everybit.files.passes import no_progress
@@ -19,6 +18,7 @@ from everybit.files.repair.checksums import drop_weak, plan_by_checksums
 from everybit.files.repair.copies import plan_by_copies
 from everybit.files.repair.manifests import find_manifest
 from everybit.files.repair.mending import Mending
+from everybit.files.repair.parity_file import plan_parity_file
 from everybit.files.repair.sealed import SealedFolder, open_parity
 from everybit.files.seals.manifest import MANIFEST_NAME
 from everybit.files.source import ByteSource
@@ -76,11 +76,13 @@ class Plan:
             if manifest is None:
                 continue
             sealed = self._sealed_folder(folder / prefix, prefix, manifest)
-            check_parity(folder / prefix, prefix, manifest, self.outcome, progress=self.progress)
             for below in manifest.files:
                 if prefix + below not in known:
                     known.add(prefix + below)
                     self._add_sealed(sealed, below, prefix + below)
+            parity = plan_parity_file(sealed, prefix, self.outcome)
+            if parity is not None:
+                self.mendings.append(parity)
         for name, path in files.items():
             if name in known or not path.exists() or not holds_model(path):
                 continue

@@ -36,12 +36,14 @@ def _tell(finding: Finding, mending: Mending, *, written: bool, kept: Path | Non
     lost = [span for span in mending.lost if _touches(span, spans)]
     resized = not mends and mending.whole
     if mending.why_lost and (lost or not mends):
-        partly = f"; {describe_mends(mends)} of it" if mends else ""
-        how = "can be put back" if not written else "was put back"
+        partly = ""
+        if mends:
+            how = "was put back" if written else "can be put back"
+            how = how if mending.path.exists() else "could be, but no part of a file is written"
+            partly = f"; of it {describe_mends(mends)} {how}"
         return replace(
             finding,
-            message=f"{finding.message}. Not repaired: {mending.why_lost}"
-            + (f"{partly} {how}" if partly else ""),
+            message=f"{finding.message}. Not repaired: {mending.why_lost}{partly}",
             evidence={**finding.evidence, **_evidence(mends)},
             remedy="Restore the file from another copy (--from COPY), or go back to the newest "
             "whole checkpoint.",
