@@ -1,7 +1,9 @@
 """The index of a sharded model and its shards disagree.
 
 What:
-    An index (`*.index.json`) says that a tensor lies in a shard which does not hold it.
+    An index (`*.index.json`) says that a tensor lies in a shard which does not hold it. Or a DCP
+    `.metadata` lists an entry of another dtype or shape than the file holds, or a token file holds
+    ids that the vocabulary beside it does not have or that its dtype cannot hold.
 
 Why it matters:
     Loaders that trust the index fail, or fill the tensor with fresh random numbers and only warn.
