@@ -51,3 +51,17 @@ def test_a_model_trained_on_is_not_rolled_back(tmp_path):
     trained = path.read_bytes()
     assert everybit.repair(tmp_path, write=True).status is Status.FINDINGS
     assert path.read_bytes() == trained
+
+
+@pytest.mark.parametrize("changed", ["shard", "tensor"])
+def test_a_damaged_index_that_is_sealed_is_one_damage(tmp_path, changed):
+    for number in (1, 2):
+        save_file({f"w{number}": torch.ones(3)}, tmp_path / f"model-{number}.safetensors")
+    index = {"metadata": {}, "weight_map": {f"w{n}": f"model-{n}.safetensors" for n in (1, 2)}}
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps(index), encoding="utf-8")
+    everybit.seal(tmp_path)
+    old, new = {"shard": ("model-2", "model-3"), "tensor": ("w2", "v2")}[changed]
+    path.write_text(json.dumps(index).replace(old, new), encoding="utf-8")
+    findings = everybit.verify(tmp_path).findings
+    assert [(f.rule, f.where.path) for f in findings] == [("FIL101", path.name)]

@@ -144,6 +144,8 @@ def _damaged(findings: Sequence[Finding]) -> set[str]:
 
 
 def _check_shards(work: _Work, name: str) -> None:
+    if name in work.damaged and name in work.sealed:
+        return  # it differs from its seal: what it says of its shards is part of that damage
     try:
         index = read_index(work.shelf.files[name], name)
     except PathError:
