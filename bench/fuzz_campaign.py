@@ -23,20 +23,24 @@ from typing import Any, Final
 
 from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
 
-_BATCH: Final = 20_000
+_BATCH: Final = 10_000
 _MAX_KEPT: Final = 100
+#: Share of the inputs that meet their parser alone; the others all that is built on it.
+PARSED_ONLY: Final = 0.75
 #: A child that has not begun a new input for so long stands still (the machine may be busy).
 _STANDSTILL_S: Final = 300.0
 
 
-def run_child(corpus: Path, scratch: Path, seed: int, first: int, count: int) -> dict[str, Any]:
+def run_child(
+    corpus: Path, scratch: Path, seed: int, first: int, count: int, parsed_only: float
+) -> dict[str, Any]:
     """Read inputs `[first, first + count)` in a child; returns what it told, and where it ended."""
     progress = scratch / "progress"
     progress.write_text(str(first), encoding="utf-8")
     told = scratch / "told.json"
     told.unlink(missing_ok=True)
     command = [sys.executable, "-m", "bench.fuzz_child", str(corpus), str(scratch)]
-    command += [str(seed), str(first), str(count)]
+    command += [str(seed), str(first), str(count), str(parsed_only)]
     child = subprocess.Popen(command, stderr=subprocess.PIPE)
     at, since = first, time.monotonic()
     killed = ""
@@ -72,7 +76,13 @@ def _read_progress(path: Path, otherwise: int) -> int:
 
 
 def campaign(
-    inputs: int, seed: int, *, out: Path | None = None, place: Path | None = None, until: float = 0
+    inputs: int,
+    seed: int,
+    *,
+    out: Path | None = None,
+    place: Path | None = None,
+    until: float = 0,
+    parsed_only: float = PARSED_ONLY,
 ) -> dict[str, Any]:
     """Read `inputs` mutated inputs, or as many as there is time for.
 
@@ -82,11 +92,13 @@ def campaign(
         out: A file that keeps what has run so far.
         place: Where scratch files lie.
         until: `time.time()` after which no batch begins; 0 for none.
+        parsed_only: Share of the inputs that meet their parser alone.
     """
     began = time.perf_counter()
     result: dict[str, Any] = {
         "commit": _commit(),
         "seed": seed,
+        "parsed_only": parsed_only,
         "asked": inputs,
         "done": 0,
         "bounds": {"cpu_seconds_an_input": CPU_SECONDS, "memory_mib": MEMORY_MIB},
@@ -100,7 +112,8 @@ def campaign(
         scratch.mkdir()
         at = 0
         while at < inputs and not (until and time.time() > until):
-            told = run_child(corpus, scratch, seed, at, min(_BATCH, inputs - at))
+            count = min(_BATCH, inputs - at)
+            told = run_child(corpus, scratch, seed, at, count, parsed_only)
             at = told["next"]
             result["done"] = at
             result["num_failures"] += len(told["failures"])
@@ -139,7 +152,7 @@ def main() -> int:
             corpus, scratch = Path(top) / "corpus", Path(top) / "scratch"
             subprocess.run([sys.executable, "-m", "bench.fuzz_corpus", str(corpus)], check=True)
             scratch.mkdir()
-            fuzzer = Fuzzer(corpus, scratch, options.seed)
+            fuzzer = Fuzzer(corpus, scratch, options.seed, PARSED_ONLY)
             for number in options.again:
                 print(number, fuzzer.describe(number))
                 fuzzer.read(number)

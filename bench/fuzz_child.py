@@ -42,8 +42,6 @@ MEMORY_MIB: Final = 200
 _ADDRESS_MIB: Final = 4096
 _WARM_UP: Final = 20
 _MAX_TENSOR_BYTES: Final = 1 << 20
-#: Share of the inputs that meet their parser alone; the others all that is built on it.
-_PARSED_ONLY: Final = 0.75
 
 
 class TooSlowError(BaseException):
@@ -57,10 +55,12 @@ class Fuzzer:
         corpus: Folder that `fuzz_corpus` wrote.
         scratch: A folder to work in.
         seed: All inputs follow from it.
+        parsed_only: Share of them that meet their parser alone; the others all that is built on it.
     """
 
-    def __init__(self, corpus: Path, scratch: Path, seed: int) -> None:
+    def __init__(self, corpus: Path, scratch: Path, seed: int, parsed_only: float) -> None:
         self.seed = seed
+        self.parsed_only = parsed_only
         self.entries = json.loads((corpus / "corpus.json").read_text(encoding="utf-8"))
         self.scratch = scratch
         self.work = scratch / "work"
@@ -111,7 +111,7 @@ class Fuzzer:
         self, entry: dict[str, str], folder: Path, path: Path, changed: bool, rng: random.Random
     ) -> None:
         target = folder if entry["target"] == "folder" else path
-        if rng.random() < _PARSED_ONLY:
+        if rng.random() < self.parsed_only:
             self.statuses[_parse(path)] += 1
             return
         status = "error"
@@ -258,7 +258,7 @@ def main() -> None:
     limit = used + (_ADDRESS_MIB << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     progress = os.open(scratch / "progress", os.O_WRONLY)
-    told = read_all(Fuzzer(corpus, scratch, seed), first, count, progress)
+    told = read_all(Fuzzer(corpus, scratch, seed, float(sys.argv[6])), first, count, progress)
     (scratch / "told.json").write_text(json.dumps(told), encoding="utf-8")
 
 
