@@ -11,6 +11,7 @@ from torch import nn
 
 import everybit
 from everybit import Guard
+from everybit.core.config import Config
 
 
 def _train(model, steps=2, **options):
@@ -370,3 +371,40 @@ def test_numbers_and_functions_are_left_as_they_were(tmp_path):
     _watched(tmp_path, lambda: watched.append(run()))
     assert watched == [alone]
     assert before == (torch.load, nn.Module.load_state_dict, torch.optim.Optimizer.load_state_dict)
+
+
+def test_steps_that_were_not_checked_are_no_overwriting(tmp_path):
+    with Guard(run=tmp_path / "run", every=3) as guard:
+        model = seeded(Small)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(7):
+            if step == 1:
+                model.load_state_dict(_state())
+            if step == 2:  # as an update would that nobody looked at
+                for parameter in model.parameters():
+                    parameter.data.normal_()
+            model(torch.randn(4, 6)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not [finding for finding in guard.findings if finding.where.link == "load"]
+
+
+def test_what_is_found_is_in_the_runs_verdict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))\n"
+        "state = {f'module.{k}': v for k, v in model.state_dict().items()}\n"
+        "torch.save(state, 'model.pt')\n"
+        "model.load_state_dict(torch.load('model.pt'), strict=False)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(2):\n"
+        "    model(torch.ones(1, 4)).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    outcome = everybit.run(str(script), config=Config(run=tmp_path / "r"))
+    assert outcome.exit_code == 0
+    (finding,) = [each for each in outcome.verdict.findings if each.rule == "FIL116"]
+    assert "nothing was loaded into Sequential from model.pt" in finding.message
+    assert finding.where.link == "load"

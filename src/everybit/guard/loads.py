@@ -45,16 +45,18 @@ class Loads(Check):
 
     Args:
         fence: Calls a function with arguments; where that fails, the job does not.
+        step: Returns how many updates there were.
     """
 
-    def __init__(self, fence: Callable[..., Any]) -> None:
+    def __init__(self, fence: Callable[..., Any], step: Callable[[], int]) -> None:
         self._fence = fence
+        self._step = step
         self._patches = Patches()
         self._import = AfterImport(_PRETRAINED, self._watch_pretrained)
         self._depth = 0
         self._found: list[Finding] = []
-        self._sampled: list[tuple[weakref.ref[torch.nn.Module], Sampled]] = []
-        self._files: OrderedDict[int, str] = OrderedDict()
+        self._sampled: list[tuple[weakref.ref[torch.nn.Module], Sampled, int]] = []
+        self._files: OrderedDict[int, tuple[str, object]] = OrderedDict()
         self._num_loads = 0
         self._num_tensors = 0
 
@@ -78,7 +80,7 @@ class Loads(Check):
             return ()
         if boundary not in (Boundary.FORWARD_START, Boundary.STEP_START):
             return ()
-        return self._take()
+        return self._take(moment.step)
 
     def at_end(self, step: int) -> Sequence[Finding]:
         """Tell what was found at loads after which nothing was called."""
@@ -95,12 +97,13 @@ class Loads(Check):
         )
         return Coverage(checked=checked)
 
-    def _take(self) -> list[Finding]:
+    def _take(self, step: int) -> list[Finding]:
         found, self._found = self._found, []
         sampled, self._sampled = self._sampled, []
-        for reference, before in sampled:
+        for reference, before, loaded_at in sampled:
             module = reference()
-            if module is not None:
+            # Where steps in between were not checked, the weights differ as they should.
+            if module is not None and loaded_at == step:
                 self._num_tensors += len(before.values)
                 names = reinitialised(before, module)
                 if names:
@@ -133,7 +136,7 @@ class Loads(Check):
         self._sampled = [entry for entry in self._sampled if entry[0]() is not module]
         names = [name for name in arrived if name in held]
         if names:
-            self._sampled.append((here, sample(held, names)))
+            self._sampled.append((here, sample(held, names), self._step()))
         missing = getattr(result, "missing_keys", None)
         if not missing and not unexpected:
             return
@@ -142,7 +145,7 @@ class Loads(Check):
         match = match_keys({name: tuple(t.shape) for name, t in held.items()}, stored, same)
         if match.is_nothing and arrived:
             return  # A hook of the module renames what it is given.
-        finding = judge_load(match, type(module).__name__, self._files.get(id(state), ""))
+        finding = judge_load(match, type(module).__name__, self._path_of(state))
         if finding is not None:
             self._found.append(finding)
 
@@ -161,10 +164,15 @@ class Loads(Check):
         if isinstance(loaded, dict) and (isinstance(path, str) or hasattr(path, "__fspath__")):
             for value in (loaded, *loaded.values()):
                 if isinstance(value, dict):
-                    self._files[id(value)] = str(path)
+                    self._files[id(value)] = (str(path), _keys(value))
             while len(self._files) > _MAX_FILES:
                 self._files.popitem(last=False)
         return loaded
+
+    def _path_of(self, state: Any) -> str:
+        path, keys = self._files.get(id(state), ("", ()))
+        # Another mapping may have come under this identity.
+        return path if keys == _keys(state) else ""
 
     def _watch_pretrained(self) -> None:
         self._fence(self._wrap_pretrained)
@@ -199,4 +207,8 @@ class Loads(Check):
             self._found.append(finding)
         missing = {without_wrappers(name) for name in info.get("missing_keys", ())}
         names = [name for name in held if without_wrappers(name) not in missing]
-        self._sampled.append((weakref.ref(model), sample(held, names)))
+        self._sampled.append((weakref.ref(model), sample(held, names), self._step()))
+
+
+def _keys(state: Mapping[Any, Any]) -> object:
+    return len(state), next(iter(state), None)

@@ -53,7 +53,7 @@ class Watch:
         self._parts = Parts(self.boundaries.attach, self.boundaries.is_called)
         self.complete = False
         self._fence = fence
-        self.loads = Loads(fence)
+        self.loads = Loads(fence, lambda: self.boundaries.step)
         self._saves = Saves(self._is_watched, self._is_whole, before_save)
         self._finds = not watched
         self._discovery = Discovery(
