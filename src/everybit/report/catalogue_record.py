@@ -25,6 +25,8 @@ RECORDED: Final[dict[str, str]] = {
     "tensors at rest": "个静止张量",
     "tensors under marks": "个张量带有标记",
     "digests recorded": "个摘要已记录",
+    "loads watched": "次加载被监视",
+    "tensors looked at again before their first use": "个张量在首次使用前被再次检查",
     "legitimate writes outside an update": "次更新之外的合法写入",
     "the rest of the run": "运行的其余部分",
     "it is still going": "仍在进行",
