@@ -238,3 +238,29 @@ def test_a_bare_token_file(tmp_path):
     assert [f.rule for f in everybit.verify(path).findings] == ["FIL101"]
     path.write_bytes(ids[::-1].tobytes())
     assert [f.severity for f in everybit.verify(path).findings] == [Severity.ERROR]
+
+
+def test_a_compressed_array_is_named_by_its_own_bytes(tmp_path):
+    path = tmp_path / "c.npz"
+    values = np.random.default_rng(0).standard_normal(60_000)
+    np.savez_compressed(path, first=values, second=values[::-1])
+    everybit.seal(path)
+    tensor = next(
+        t for t in load_manifest(tmp_path).files["c.npz"].tensors if t.name.startswith("second")
+    )
+    start, _ = tensor.byte_ranges[0]
+    assert tensor.unreadable
+    clean = path.read_bytes()
+    makers.flip(path, start + 5000, 3)
+    (finding,) = everybit.verify(path).findings
+    assert (finding.rule, finding.where.tensor) == ("FIL102", tensor.name)
+    assert finding.where.byte_range == (start + 5000, start + 5001)
+    assert finding.where.elements is None
+    path.write_bytes(clean)
+    makers.overwrite(path, start + 90_000, bytes(100))
+    (finding,) = everybit.verify(path).findings
+    assert finding.where.tensor == tensor.name
+    path.write_bytes(clean)
+    makers.overwrite(path, start - 50, bytes(100))  # across the border: whose is not known
+    rules = {f.rule for f in everybit.verify(path).findings}
+    assert "FIL102" not in rules

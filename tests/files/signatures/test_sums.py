@@ -167,6 +167,16 @@ def test_a_manifest_goes_before_a_list(model):
     assert [f.rule for f in everybit.verify(model).findings] == ["FIL101"]
 
 
+def test_lines_of_others_are_kept_where_they_can_still_hold(model):
+    notes = model.with_name("notes.txt")
+    notes.write_text("kept")
+    text = f"{sha256(notes)}  notes.txt\n{'0' * 64}  gone.bin\n{'0' * 64}  {MANIFEST_NAME}\n"
+    (model.parent / "SHA256SUMS").write_text(text)
+    everybit.seal(model, sha256=True)
+    sums = parse_sums((model.parent / "SHA256SUMS").read_bytes())
+    assert sums.digests == {path.name: sha256(path) for path in (model, notes)}
+
+
 def test_a_list_in_the_folder_above(tmp_path):
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)

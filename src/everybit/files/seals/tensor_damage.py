@@ -107,7 +107,7 @@ def _held_by(
     if not part.exact and not part.ranges:
         return None
     if tensor.unreadable or tensor.tree is None:
-        return None
+        return _held_without_digest(source, part, differences, leaves)
     part.changes = changes_in(source, tensor, {at: differences.right[at] for at in part.exact})
     if any(end > source.size for _, end in tensor.byte_ranges):
         # Cut: the truncation says so; only what is proven counts here.
@@ -126,12 +126,32 @@ def _held_by(
     return part
 
 
+def _held_without_digest(
+    source: ByteSource, part: _Held, differences: Differences, leaves: _Ranges
+) -> _Held | None:
+    """Return what a tensor holds that has no digest of its own (compressed, or repeated often).
+
+    Only bytes that are certainly its own count: no digest tells whose the rest of a leaf is.
+    """
+    (start, end) = part.tensor.byte_ranges[0]
+    if end > source.size:
+        return None
+    part.ranges = [(a, b) for a, b in leaves.touching(start, end) if start <= a and b <= end]
+    if not part.exact and not part.ranges:
+        return None
+    right = {at: differences.right[at] for at in part.exact}
+    part.changes = changes_in(source, part.tensor, right)
+    return part
+
+
 def _finding(parts: list[_Held], name: str) -> Finding:
     part = parts[0]
     tensor = part.tensor
     spans = join_ranges([*[(at, at + 1) for at in part.exact], *part.ranges])
     place: dict[str, Any] = {"path": name, "tensor": tensor.name, "member": tensor.member}
-    if part.ranges:
+    if tensor.unreadable:
+        pass  # bytes of a compressed stream are no elements
+    elif part.ranges:
         blocks = [block for start, end in part.ranges for block in elements_at(tensor, start, end)]
         blocks += [(change.element, change.element + 1) for change in part.changes]
         place["element_ranges"] = tuple(join_ranges(blocks)[:MAX_RANGES])
@@ -141,7 +161,11 @@ def _finding(parts: list[_Held], name: str) -> Finding:
         place["byte_range"] = (spans[0][0], spans[-1][1])
     else:
         place["byte_ranges"] = tuple(spans[:MAX_RANGES])
-    evidence: dict[str, Any] = {"expected": str(tensor.tree)}
+    evidence: dict[str, Any] = {}
+    if tensor.tree is not None:
+        evidence["expected"] = str(tensor.tree)
+    if tensor.unreadable:
+        evidence["stored"] = tensor.unreadable
     if part.found:
         evidence["found"] = part.found
     if part.changes:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.atomic import write_atomically
-from everybit.files.seals.manifest import SUMS_NAME
+from everybit.files.seals.manifest import OWN_NAMES, SUMS_NAME
 from everybit.files.source import ByteSource
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ def format_sums(digests: Mapping[str, str]) -> bytes:
 def write_sums(folder: Path, digests: Mapping[str, str]) -> Path:
     """Write `SHA256SUMS`; what an earlier one says of other files that are there is kept.
 
+    What sealing itself writes changes with every seal, so it is left out.
+
     Raises:
         PathError: It cannot be written; what was there before is untouched.
     """
@@ -113,7 +115,7 @@ def write_sums(folder: Path, digests: Mapping[str, str]) -> Path:
         kept = {
             name: digest
             for name, digest in read_sums(place).digests.items()
-            if (folder / name).is_file()
+            if (folder / name).is_file() and PurePosixPath(name).name not in OWN_NAMES
         }
     write_atomically(place, format_sums({**kept, **digests}))
     return place
