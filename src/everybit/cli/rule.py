@@ -11,10 +11,10 @@ from everybit.cli.output import emit
 @click.argument("key", metavar="ID|SLUG|MESSAGE", required=False)
 @click.option("--all", "show_all", is_flag=True, help="List every rule.")
 def command(key: str | None, show_all: bool) -> None:
-    """Explain a rule, or an error message: what it means and what to do.
+    """Explain a rule: what it means and what to do.
 
-    A message of torch, safetensors, Transformers or DCP about a file is answered with what is
-    really wrong; quote it, and paste the last line or the whole traceback.
+    An error message of torch, safetensors, Transformers or DCP about a file, pasted in quotes, is
+    answered with what is really wrong: its last line, or the whole traceback.
 
     \b
     Examples:
