@@ -195,6 +195,20 @@ def test_a_sparse_file_whose_holes_are_zero_tensors_is_no_finding(tmp_path):
     assert everybit.verify(path).findings == ()
 
 
+def test_zeros_that_start_or_end_with_their_tensor_are_no_finding(tmp_path):
+    rates = torch.exp(-torch.arange(1024) * (9.2 / 1024))
+    angles = torch.arange(40.0)[:, None] * rates
+    tensors = {
+        "positions": torch.cat((angles.sin(), angles.cos()), dim=1),  # its first row: 0 ... 1 ...
+        "cache": torch.cat((torch.randn(3000), torch.zeros(5 * 1024))),
+        "z": torch.randn(3000),
+    }
+    for shift in range(64):
+        moved = {"a": torch.ones(16 * shift + 1), **tensors}
+        path = corpus.save(moved, tmp_path / "m.pt")
+        assert everybit.verify(path).findings == (), shift
+
+
 def test_a_hole_beside_genuine_zeros_of_another_tensor_is_found(tmp_path):
     path = corpus.save(genuine_zeros(), tmp_path / "m.safetensors")
     at = corpus.page_inside(path, "dense", number=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import struct
@@ -251,3 +252,34 @@ def test_thousands_of_small_tensors_are_judged_one_by_one(tmp_path):
     corpus.put(path, start + 4 * 33, struct.pack("<f", math.nan))
     finding = only(path)
     assert (finding.where.tensor, finding.where.elements) == ("layers.3777.bias", (33,))
+
+
+def written_by_hand(path, header, data):
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def test_tensors_at_odd_offsets_are_judged_to_their_last_element(tmp_path):
+    count = 300_000  # more than one chunk, so that elements are cut by its end
+    values = plain(count)
+    for spaces in range(4):
+        header = {
+            "w" + " " * spaces: {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}
+        }
+        path = written_by_hand(tmp_path / "m.safetensors", header, values.numpy().tobytes())
+        assert everybit.verify(path).findings == ()
+        start, _ = corpus.place_of(path, "w" + " " * spaces)
+        chunk = 512 * 1024
+        for element in (0, (chunk - start) // 4, (chunk - start) // 4 - 1, count - 1):
+            corpus.put(path, start + 4 * element, struct.pack("<f", math.nan))
+            assert only(path).where.elements == (element,)
+            corpus.put(path, start + 4 * element, values[element].numpy().tobytes())
+
+
+def test_a_header_that_promises_more_than_there_is_takes_no_time(tmp_path):
+    size = 1 << 60
+    header = {"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
+    data = struct.pack("<f", math.nan) * 3000
+    path = written_by_hand(tmp_path / "m.safetensors", header, data)
+    assert "FIL104" in {finding.rule for finding in everybit.verify(path).findings}

@@ -58,7 +58,9 @@ class Checksums:
 
 
 def broken_records(structure: Structure) -> list[tuple[int, int]]:
-    """Return where records of the archive lie in the file that cannot be right."""
+    """Return where records of an archive lie in the file that cannot be right."""
+    if not structure.members:
+        return []
     return [
         damage.where.byte_range
         for damage in structure.damages

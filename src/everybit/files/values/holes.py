@@ -155,6 +155,8 @@ def _judge(seen: _Evidence, run: _Run) -> Hole | None:
     )
     strong = page and run.left is not None and run.right is not None
     if not proven:
+        if _ends_with_its_tensor(seen, run):
+            return None
         if not strong and not (page or (run.left is not None and run.right is not None)):
             return None
         row_bytes = _natural_unit(seen, run)
@@ -187,6 +189,18 @@ def _judge(seen: _Evidence, run: _Run) -> Hole | None:
 def _holds_record(seen: _Evidence, zero: tuple[int, int]) -> bool:
     """Return whether a record of the archive should be where the zeros are."""
     return any(zero[0] <= low < zero[1] for low, _ in seen.records)
+
+
+def _ends_with_its_tensor(seen: _Evidence, run: _Run) -> bool:
+    """Return whether zeros fill a tensor from its very start, or to its very end, and no other.
+
+    Tables of sines begin so, buffers that are filled from the front end so.
+    """
+    if run.left is None and run.right is not None:
+        return run.first == seen.spans[run.right].start
+    if run.right is None and run.left is not None:
+        return run.last == seen.spans[run.left].end and run.last < seen.source.size
+    return False
 
 
 def _on_block(seen: _Evidence, run: _Run) -> bool:
@@ -278,8 +292,9 @@ def _dense(seen: _Evidence, run: _Run, *, proven: bool) -> tuple[bool, float]:
         size = span.itemsize if span.itemsize <= 8 else 8
         low, high = max(low, span.start), min(high, span.end)
         low += (span.start - low) % size
-        data = seen.source.read(low, (high - low) // size * size)
-        parts.append(np.frombuffer(data, dtype=f"u{size}").astype("u8"))
+        data = seen.source.read(low, high - low)
+        whole = data[: len(data) // size * size]
+        parts.append(np.frombuffer(whole, dtype=f"u{size}").astype("u8"))
     near = np.concatenate(parts)
     if len(near) < _MIN_NEAR_ELEMENTS:
         return False, 1.0

@@ -27,8 +27,9 @@ def patterns_in(source: ByteSource, span: Span) -> Iterator[tuple[int, Any]]:
 
     assert span.kind is not None
     size = span.kind.itemsize
-    for at in range(span.start, span.end, _BLOCK_BYTES):
-        data = source.read(at, min(_BLOCK_BYTES, span.end - at))
+    end = min(span.end, source.size)  # a header may promise more than there is
+    for at in range(span.start, end, _BLOCK_BYTES):
+        data = source.read(at, min(_BLOCK_BYTES, end - at))
         patterns = np.frombuffer(data[: len(data) // size * size], dtype=span.kind.unsigned)
         yield at, patterns.byteswap() if span.big_endian else patterns
 
