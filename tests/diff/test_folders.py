@@ -73,6 +73,7 @@ def test_more_in_the_copy_does_no_harm(source) -> None:
     verdict = diff(source, there)
     assert verdict.exit_code() == 0
     assert classes(verdict) == ["file extra"]
+    assert verdict.first is None
     assert verdict.comparison["copy"]["complete"]
     assert "B holds 1 file more" in verdict.comparison["headline"]
 

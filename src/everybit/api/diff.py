@@ -13,18 +13,25 @@ from everybit.core.verdict import Coverage, Skipped, Verdict
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from everybit.diff.outcome import Outcome
     from everybit.diff.side import RankSide, RunSide
     from everybit.ledger import LogReader, RunReader
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
+def diff(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Verdict:
     """Find the first value at which two runs part, or the tensors that two files differ in.
 
     Args:
         a: A run folder, or a model file or a folder of them.
         b: Another of the same sort.
+        progress: Told the bytes read, of files and folders.
 
     Returns:
         The verdict. `first` is the first value that parts with its kind, None where none does;
@@ -45,7 +52,7 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
         raise UsageError(
             f"{run} is a run and {other} is not", todo="give two runs, or two files or folders"
         )
-    outcome = _diff_runs(*paths) if sorts[0] else diff_files(*paths)
+    outcome = _diff_runs(*paths) if sorts[0] else diff_files(*paths, progress=progress)
     seconds = round(time.perf_counter() - began, 3)
     return Verdict(
         command="diff",

@@ -33,6 +33,7 @@ def first_difference(sources: Sources, a: Path, b: Path) -> int | None:
             source.read_into(start, view[:size])
             for source, view in zip((one, other), views, strict=True)
         ]
+        sources.progress(sum(counts))
         if counts[0] == counts[1] == _CHUNK_BYTES and left == right:
             continue
         held = min(counts)

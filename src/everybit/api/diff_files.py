@@ -12,6 +12,7 @@ from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from everybit.api.diff_side import SideFile
@@ -23,12 +24,17 @@ _MAX_SHOWN: Final = 8
 _MAX_TEXT: Final = 60
 
 
-def diff_files(a: Path, b: Path) -> Outcome:
+def diff_files(a: Path, b: Path, *, progress: Callable[[int], None] | None = None) -> Outcome:
     """Compare two model files, or all files of two folders.
 
     Files of two folders belong together by their relative path. Where no model has the same path
     on both sides (another number of shards, another format), or a folder is compared with a file,
     all tensors of a side are taken together.
+
+    Args:
+        a: One path.
+        b: The other.
+        progress: Told the bytes read.
 
     Raises:
         PathError: A path cannot be read or holds no model file.
@@ -36,7 +42,7 @@ def diff_files(a: Path, b: Path) -> Outcome:
     """
     from everybit.api.diff_folders import diff_folders, read_whole_side
 
-    with Sources() as sources:
+    with Sources(progress) as sources:
         if a.is_dir() and b.is_dir():
             outcome = diff_folders(sources, a, b)
         elif a.is_dir() or b.is_dir():

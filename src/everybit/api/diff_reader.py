@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from everybit.core.errors import PathError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from everybit.diff.stored import StoredTensor
@@ -24,9 +25,13 @@ class Sources:
     """Files open for reading, the longest unused closed first; a context manager.
 
     What was written to while it was open is told at the end: its values were never all compared.
+
+    Args:
+        progress: Told the bytes read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Callable[[int], None] | None = None) -> None:
+        self.progress = progress or (lambda _: None)
         self._open: dict[Path, ByteSource] = {}
 
     def __enter__(self) -> Self:
@@ -87,8 +92,11 @@ def stored_tensor(
         member: The archive member that holds it, where that has a checksum.
     """
     from everybit.diff.stored import StoredTensor
+    from everybit.files.elements import expands_too_far
 
     unreadable, held = tensor.unreadable, None
+    if expands_too_far(tensor):
+        unreadable = unreadable or "it repeats its storage too often to be read out"
     size = sources.at(path).size
     if tensor.plain:
         left = max(0, size - tensor.start)
@@ -134,16 +142,16 @@ def _model_tensor(
         shape=tensor.shape,
         num_bytes=tensor.num_bytes,
         unreadable=tensor.unreadable,
-        read=partial(_read_parts, model, tensor),
+        read=partial(_read_parts, sources, model, tensor),
     )
 
 
 def _read(sources: Sources, path: Path, tensor: FileTensor, start: int, end: int) -> bytes:
     from everybit.files.elements import canonical_chunks
 
-    return b"".join(
-        bytes(chunk) for chunk in canonical_chunks(sources.at(path), tensor, start, end)
-    )
+    sources.progress(end - start)
+    chunks = canonical_chunks(sources.at(path), tensor, start, end)
+    return b"".join(bytes(chunk) for chunk in chunks)
 
 
 def _vouch(sources: Sources, path: Path, member: Member) -> bool | None:
@@ -154,12 +162,14 @@ def _vouch(sources: Sources, path: Path, member: Member) -> bool | None:
 
 
 def _fill(sources: Sources, path: Path, offset: int, start: int, buffer: memoryview) -> int:
+    sources.progress(len(buffer))
     return sources.at(path).read_into(offset + start, buffer)
 
 
-def _read_parts(model: Model, tensor: ModelTensor, start: int, end: int) -> bytes:
+def _read_parts(sources: Sources, model: Model, tensor: ModelTensor, start: int, end: int) -> bytes:
     from everybit.files.model import read_model_tensor
 
+    sources.progress(end - start)
     return read_model_tensor(model, tensor, start, end)
 
 

@@ -34,5 +34,8 @@ def command(a: Path, b: Path, config: Config, output: Output) -> int:
       everybit diff checkpoints/a checkpoints/b --json
     """
     from everybit.api.diff import diff
+    from everybit.cli.progress import reading
 
-    return output.verdict(diff(a, b))
+    with reading(output, "comparing", (a, b)) as progress:
+        verdict = diff(a, b, progress=progress)
+    return output.verdict(verdict)

@@ -40,7 +40,7 @@ _NOISE_BLOCKS: Final = 0.3
 _SAME_DIRECTION: Final = 0.7
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Difference:
     """One tensor that is not the same on both sides, and its class.
 

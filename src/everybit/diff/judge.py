@@ -164,10 +164,11 @@ def _num_elements(each: Difference) -> int:
 def _rounding(left: list[Difference], around: Surroundings) -> list[Group]:
     """Changes of a few units of the last place, in several tensors, however few elements each."""
     tiny = [each for each in left if each.found in _MOVED and each.measured and each.measured.tiny]
-    others = [each for each in left if each.found is _C.TRAINING and each not in tiny]
+    chosen = set(map(id, tiny))
+    others = [each for each in left if each.found is _C.TRAINING and id(each) not in chosen]
     if others or len(tiny) < _SEVERAL or _counters(left, around):
         return []
-    members = _take(left, lambda each: each in tiny)
+    members = _take(left, lambda each: id(each) in chosen)
     total = sum(each.measured.num_elements for each in members if each.measured)
     why = (
         f"{total} elements of {len(members)} tensors differ by no more than rounding makes of "
@@ -326,7 +327,8 @@ def _pages(left: list[Difference]) -> list[Group]:
         why = lost[0].why if len(chain) == 1 else f"{lost[0].why}; it spans {len(chain)} tensors"
         found = _C.PAGE if pages else _C.ZEROS
         groups.append(Group(found=found, differences=chain, why=why, evidence=facts))
-        left[:] = [each for each in left if not any(each is member for member in chain)]
+        gone = set(map(id, chain))
+        left[:] = [each for each in left if id(each) not in gone]
     return groups
 
 

@@ -94,6 +94,8 @@ class SideBySide:
                 start = whole
         for begin in range(start, self.num_bytes, size):
             end = min(begin + size, self.num_bytes)
-            left, right = self.a.read(begin, end), self.b.read(begin, end)
+            # A file that shrank meanwhile gives less; whoever opened it tells.
+            length = end - begin
+            left, right = (each.read(begin, end).ljust(length, b"\0") for each in (self.a, self.b))
             if left != right:
                 yield begin, left, right

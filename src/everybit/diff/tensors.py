@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from everybit.diff.stored import StoredTensor
 
 _C = DifferenceClass
+#: Differences without a value that parts.
+_PART_NOTHING: Final = frozenset({_C.FILE_EXTRA, _C.WIDENED, _C.RENAMED})
 _NO_PROGRESS: Final = lambda _: None  # noqa: E731
 
 Files = tuple["Sequence[StoredTensor]", "Sequence[StoredTensor]"]
@@ -93,10 +95,10 @@ def _outcome(tally: _Tally, comparison: Comparison) -> Outcome:
         why = f"{rest} more differences are in the table of tensors and not findings of their own"
         tally.skipped.append(Skipped(what="findings", why=why, promised=False))
     first = None
-    # The gravest that is a value: a file that is in B only parts none.
-    parting = [finding for finding in findings if finding.severity.rank > 0 or len(findings) == 1]
-    if parting:
-        lead = parting[0]
+    lead = next(
+        (finding for finding in findings if finding.evidence["class"] not in _PART_NOTHING), None
+    )
+    if lead is not None:
         kind = DivergenceKind(lead.evidence["kind"])
         first = Divergence(where=lead.where, kind=kind, why=comparison.why)
     differing = sum(len(group.differences) for group in groups)
