@@ -26,7 +26,7 @@ def command(key: str | None, show_all: bool) -> None:
     from everybit.core.rule import all_rules, rule
 
     if (key is not None) == show_all:
-        raise click.UsageError("give one rule (ID or slug), one error message, or --all")
+        raise click.UsageError("give one rule (ID or slug), or --all")
     if key is not None:
         emit(_explain(key) if _is_message(key) else rule(key).page)
         return
