@@ -290,3 +290,25 @@ def test_random_damage_of_records_never_raises(saved):
         path.write_bytes(data)
         everybit.repair(path)
         assert path.read_bytes() == data
+
+
+def test_entries_of_distributed_checkpoints_are_archives_of_their_own(tmp_path):
+    import torch.distributed.checkpoint as dcp
+
+    folder = tmp_path / "alone" / "dcp"
+    dcp.save({f"w{i}": torch.randn(60, 100) for i in range(3)}, checkpoint_id=str(folder))
+    path = next(folder.glob("*.distcp"))
+    good = path.read_bytes()
+    with ByteSource(path) as source:
+        structure = read_structure(source)
+    tensor = structure.tensors[1]
+    member = next(m for m in structure.members if m.start <= tensor.start < m.end)
+    makers.flip(path, tensor.start + 4 * 33 + 3, 6)
+    verdict = everybit.repair(path, write=True)
+    assert verdict.exit_code() == 0
+    assert verdict.findings[0].where.tensor == tensor.name
+    assert path.read_bytes() == good
+    for offset in (member.end + 6, good.index(b"PK\x01\x02", member.end) + 17):
+        makers.flip(path, offset, 2)
+        assert everybit.repair(path, write=True).exit_code() == 0
+        assert path.read_bytes() == good

@@ -7,6 +7,7 @@ trying: it is put back where exactly one change makes the whole archive agree wi
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -35,12 +36,11 @@ _MAX_BITS: Final = 16
 #: Lengths of what may stand between a member's data and the next header.
 _DESCRIPTORS: Final = (0, 16, 24)
 _PAD: Final = b"Z"
-_KNOWN_NAMES: Final = frozenset(
-    {
-        "data.pkl", "version", "byteorder", ".format_version", ".storage_alignment",
-        ".data/serialization_id",
-    }
-)  # fmt: skip
+_KNOWN_NAME: Final = re.compile(
+    r"(^|/)(data\.pkl|version|byteorder|\.format_version|\.storage_alignment|data/\d+"
+    r"|\.data/serialization_id)$"
+)
+
 _WINDOW: Final = 1 << 20
 _OVERLAP: Final = 1 << 17
 
@@ -93,17 +93,22 @@ def _is_local(source: ByteSource, offset: int) -> bool:
 
 def _find_entry(source: ByteSource, member: Member) -> int | None:
     """Return where the central entry of a member lies: behind all data, under its name."""
-    at = member.end
+    at = max(member.end, member.header_offset)
     while at < source.size:
         window = source.read(at, _WINDOW + _OVERLAP)
         place = window.find(zr.CENTRAL_MARK)
         while 0 <= place < _WINDOW:
             entry = zr.parse_central(window, place)
-            if entry is not None and entry.name == member.name and entry.crc == member.crc:
+            # A member of a nested archive goes by that archive's name first.
+            if entry is not None and entry.crc == member.crc and _ends(member.name, entry.name):
                 return at + place
             place = window.find(zr.CENTRAL_MARK, place + 1)
         at += _WINDOW
     return None
+
+
+def _ends(name: str, inner: str) -> bool:
+    return name == inner or name.endswith(f"/{inner}")
 
 
 def mend_records(source: ByteSource, structure: Structure) -> Mend | None:
@@ -122,7 +127,7 @@ def mend_records(source: ByteSource, structure: Structure) -> Mend | None:
     Raises:
         PathError: The file cannot be read.
     """
-    patches = [patch for patch in _by_twins(source, structure) if _agrees(source, patch)]
+    patches = [patch for patch in _by_twins(source, structure) if _agrees(source, structure, patch)]
     told = "one of two records that describe the member, put as the other says, settles all"
     if not patches:
         found = _by_flips(source, structure)
@@ -180,6 +185,8 @@ def _offsets(
     source: ByteSource, structure: Structure, member: Member, entry: int
 ) -> Iterable[Patch]:
     """Yield where the entry of a member could have to point: at a header with its name."""
+    if structure.format is FileFormat.DISTCP:
+        return  # its offsets count from the start of a nested archive
     name = member.name.encode("utf-8", "surrogateescape")
     held = source.read(entry + 42, 4)
     ends = [0, *(other.end for other in structure.members if other.usable)]
@@ -227,7 +234,7 @@ def _by_flips(source: ByteSource, structure: Structure) -> tuple[list[Patch], in
                 if time.monotonic() > until or len(found) > _MAX_CANDIDATES:
                     return None
                 patch = {offset: held ^ 1 << bit}
-                if _agrees(source, patch):
+                if _agrees(source, structure, patch):
                     found.append(patch)
     return found, 8 * len(tried)
 
@@ -251,9 +258,12 @@ def _suspects(source: ByteSource, structure: Structure) -> Iterable[tuple[int, i
         yield source.size - _TAIL, source.size
 
 
-def _agrees(source: ByteSource, patch: Patch) -> bool:
+def _agrees(source: ByteSource, structure: Structure, patch: Patch) -> bool:
+    patched = PatchedSource(source, patch)
+    if structure.format is FileFormat.DISTCP:
+        return not read_structure(patched).damages
     try:
-        archive = read_archive(PatchedSource(source, patch))
+        archive = read_archive(patched)
     except MalformedError:
         return False
     return not archive.damages and all(member.usable for member in archive.members)
@@ -289,6 +299,6 @@ def _num_strange(structure: Structure) -> int:
     common = roots.most_common(1)[0][0] if roots else ""
     for member in structure.members:
         root, _, name = member.name.partition("/")
-        known = name in _KNOWN_NAMES or (name.startswith("data/") and name[5:].isdigit())
-        strange += root != common or not known
+        strange += structure.format is FileFormat.TORCH_ZIP and root != common
+        strange += not _KNOWN_NAME.search(name)
     return strange + (structure.format is not FileFormat.TORCH_ZIP)

@@ -124,7 +124,7 @@ def plan_by_checksums(
     return structure, failing
 
 
-_ZIPS = frozenset({"ZIP", "TORCH_ZIP", "UNKNOWN"})
+_ZIPS = frozenset({"ZIP", "TORCH_ZIP", "DISTCP", "NPZ", "UNKNOWN"})
 
 
 def _why_lost(member: Member, computed: int) -> str:

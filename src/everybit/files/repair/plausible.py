@@ -80,10 +80,12 @@ def sample(source: ByteSource, tensor: FileTensor) -> Any:
             source.read(start + index * step * size, run * size) for index in range(_CHUNKS)
         )
     if tensor.dtype in _NUMPY:
-        return np.frombuffer(raw, _NUMPY[tensor.dtype]).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return np.frombuffer(raw, _NUMPY[tensor.dtype]).astype(np.float64)
     if tensor.dtype == "bfloat16":
         wide = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
-        return wide.view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return wide.view(np.float32).astype(np.float64)
     if tensor.dtype.startswith("float8"):
         table = np.array([float(_real(decode(tensor.dtype, bytes([b])))) for b in range(256)])
         return table[np.frombuffer(raw, np.uint8)]
