@@ -20,9 +20,12 @@ from everybit.files.zips.archive import read_archive
 if TYPE_CHECKING:
     from os import PathLike
 
+    from everybit.files.pickles.nodes import Pickle
+
 #: More values, or values nested deeper, are not read.
 MAX_VALUES: Final = 20_000
 _MAX_DEPTH: Final = 64
+_SECOND_VISITS: Final = 2000
 _MAX_TEXT: Final = 4096
 
 Plain = None | bool | int | float | str
@@ -52,9 +55,9 @@ def plain_values_in(source: ByteSource) -> tuple[dict[str, Plain], bool]:
     try:
         with paused_collection():
             if kind is FileFormat.TORCH_LEGACY:
-                return _collect(torch_legacy.read_object(source).pickle.result)
+                return _collect(torch_legacy.read_object(source).pickle)
             if kind is FileFormat.TORCH_TAR:
-                return _collect(torch_tar.read_object(source).pickle.result)
+                return _collect(torch_tar.read_object(source).pickle)
             if kind is FileFormat.DISTCP:
                 return _of_entries(source)
             return archive_values(source) if kind is FileFormat.ZIP else ({}, True)
@@ -70,7 +73,7 @@ def archive_values(source: ByteSource) -> tuple[dict[str, Plain], bool]:
         return {}, True
     record = next(m for m in archive.members if m.name == f"{root}data.pkl")
     data, _ = read_pickle(source, record)
-    return _collect(interpret(data).result)
+    return _collect(interpret(data))
 
 
 def _of_entries(source: ByteSource) -> tuple[dict[str, Plain], bool]:
@@ -88,15 +91,15 @@ def _of_entries(source: ByteSource) -> tuple[dict[str, Plain], bool]:
     return found, whole
 
 
-def _collect(result: Node) -> tuple[dict[str, Plain], bool]:
+def _collect(pickle: Pickle) -> tuple[dict[str, Plain], bool]:
     found: dict[str, Plain] = {}
     whole = True
-    todo: list[tuple[Node, str, int]] = [(result, "", 0)]
-    visited = 0
+    todo: list[tuple[Node, str, int]] = [(pickle.result, "", 0)]
+    # A tree visits each container once; those that share each other would be visited for ever.
+    budget = _SECOND_VISITS + 2 * pickle.num_nodes
     while todo:
         node, name, depth = todo.pop()
-        visited += 1
-        if visited > 10 * MAX_VALUES or len(found) >= MAX_VALUES or depth > _MAX_DEPTH:
+        if budget < 0 or len(found) >= MAX_VALUES or depth > _MAX_DEPTH:
             return found, False
         if isinstance(node, Text):
             node = node.data.decode("utf-8", "replace")
@@ -111,6 +114,7 @@ def _collect(result: Node) -> tuple[dict[str, Plain], bool]:
             )
             whole = whole and is_tensor
             continue
+        budget -= 1
         above = f"{name}." if name else ""
         todo += [(child, f"{above}{key}", depth + 1) for key, child in reversed(children)]
     return found, whole
