@@ -58,7 +58,7 @@ def test_a_saved_file_is_whole_sealed_and_loaded_by_torch(tmp_path):
     manifest = load_manifest(tmp_path)
     assert (manifest.step, manifest.counters["epoch"]) == (3, 1)
     entry = manifest.files["state.pt"]
-    assert entry.taken_from is TakenFrom.MEMORY
+    assert entry.taken_from is TakenFrom.PROVED
     assert saved.num_tensors == len(entry.tensors)
     assert (saved.size_bytes, saved.digest) == (entry.size_bytes, entry.tree)
     assert _names(tmp_path) == ["MANIFEST.everybit.json", "state.pt"]

@@ -200,7 +200,7 @@ def _prove(obj: Any, temporary: Path, path: Path, live: Live) -> SealedFile:
         if key in values and repr(values[key]) != repr(text):
             what = f"was written damaged: {key} is {values[key]!r} in it and {value!r} in memory"
             raise DamagedError(what[:300], rule="FIL101", where=str(path), todo=_AGAIN)
-    return replace(sealed, taken_from=TakenFrom.MEMORY)
+    return replace(sealed, taken_from=TakenFrom.PROVED)
 
 
 _AGAIN = "save again; where it repeats, suspect the disk or memory of this machine"

@@ -66,3 +66,15 @@ def test_what_was_damaged_before_the_save_is_told_with_its_leaves(live):
     offset = next(t.start for t in start if t.name == "b")
     makers.flip(path, offset)
     assert {f.where.tensor for f in everybit.verify(path).findings} == {"w", "b"}
+
+
+def test_what_was_proved_when_it_was_sealed_is_not_hashed_twice(live, monkeypatch):
+    from everybit.files.seals import sealed as module
+
+    path, values, seal_as = live
+    manifest = seal_as(values)
+    entry = replace(manifest.files[path.name], taken_from=TakenFrom.PROVED)
+    write_manifest(path.parent, replace(manifest, files={path.name: entry}))
+    assert load_manifest(path.parent).files[path.name].taken_from is TakenFrom.PROVED
+    monkeypatch.setattr(module, "written_damaged", lambda *_: pytest.fail("hashed twice"))
+    assert everybit.verify(path).status is Status.CLEAN

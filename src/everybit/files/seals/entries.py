@@ -33,10 +33,17 @@ _IN_PICKLE: Final = "it is written as text inside the pickle"
 
 
 class TakenFrom(StrEnum):
-    """Where a file's tensor digests were taken: read back from it, or in memory before it was."""
+    """Where a file's tensor digests were taken.
+
+    Attributes:
+        FILE: From the file itself.
+        MEMORY: In memory before it was written; whether it holds the same is for `verify` to see.
+        PROVED: In memory before it was written, and found in it when it was sealed.
+    """
 
     FILE = "file"
     MEMORY = "memory"
+    PROVED = "proved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
