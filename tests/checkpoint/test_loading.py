@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 import torch
@@ -285,3 +286,54 @@ def test_a_conversion_afterwards_is_no_overwriting(tmp_path):
     arrival = everybit.load_into(model, _saved(tmp_path, source.state_dict()))
     model.bfloat16()
     assert arrival.still_there().ok
+
+
+def test_two_prefixes_that_fit_alike_are_told_and_none_is_taken(tmp_path):
+    one, other, model = seeded(Small), seeded(Small, 1), seeded(Small, 2)
+    before = copies(model)
+    state = {f"g.{k}": v for k, v in one.state_dict().items()}
+    state |= {f"d.{k}": v for k, v in other.state_dict().items()}
+    path = _saved(tmp_path, state)
+    for prefix in (None, "auto"):
+        with pytest.raises(everybit.FindingsError, match="others would fit as many"):
+            everybit.load_into(model, path, prefix=prefix)
+    assert same(model, before)
+    assert everybit.load_into(model, path, prefix="d.", strict=False).loaded
+    assert same(model, copies(other))
+
+
+def test_a_step_of_a_vault_is_loaded_like_any_folder(tmp_path):
+    source, model = seeded(Small), seeded(Small, 1)
+    place = everybit.Vault(tmp_path).save(step=3, model=source, optimizer=trained(source))
+    assert everybit.load_into(model, place).ok
+    assert same(model, copies(source))
+
+
+def test_a_file_that_shrinks_while_it_is_read_touches_nothing(tmp_path, monkeypatch):
+    from everybit.checkpoint import loading
+
+    source, model = seeded(Small), seeded(Small, 1)
+    path, before = _saved(tmp_path, source.state_dict()), copies(model)
+    original = loading.stage
+
+    def stage(file, tensor, dtype):
+        if tensor.name == "head.weight":
+            os.truncate(path, 900)
+        return original(file, tensor, dtype)
+
+    monkeypatch.setattr(loading, "stage", stage)
+    with pytest.raises(everybit.EverybitError, match=r"ends after \d+ of \d+ bytes"):
+        everybit.load_into(model, path)
+    assert same(model, before)
+
+
+def test_ten_thousand_names_are_matched_in_time():
+    from everybit.checkpoint.keys import match_keys, suggestion
+
+    held = {f"layers.{i}.{part}.weight": (4, 4) for i in range(2500) for part in "abcd"}
+    stored = {f"model.module.{name}": shape for name, shape in held.items()}
+    began = time.perf_counter()
+    match = match_keys(held, stored)
+    assert "remove the prefix `model.module.`" in suggestion(match)
+    assert match.better.num_fitting == 10_000
+    assert time.perf_counter() - began < 5
