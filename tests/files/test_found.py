@@ -65,3 +65,16 @@ def test_a_damaged_index_that_is_sealed_is_one_damage(tmp_path, changed):
     path.write_text(json.dumps(index).replace(old, new), encoding="utf-8")
     findings = everybit.verify(tmp_path).findings
     assert [(f.rule, f.where.path) for f in findings] == [("FIL101", path.name)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"weight_map": {"w": "model-1.saf', "{}", "[]", '{"weight_map": {"w": "a", "w": "b"}}', ""],
+    ids=["cut", "no map", "list", "duplicate", "empty"],
+)
+def test_what_is_no_index_is_a_finding(tmp_path, text):
+    save_file({"w": torch.ones(3)}, tmp_path / "model-1.safetensors")
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(text, encoding="utf-8")
+    found = [(f.rule, f.where.path) for f in everybit.verify(tmp_path).findings]
+    assert ("FIL107", path.name) in found

@@ -23,6 +23,7 @@ from everybit.files.checkpoints.snapshot import Snapshot, digest_all, part_of, t
 from everybit.files.checkpoints.stale import find_stale
 from everybit.files.checkpoints.units import Checkpoint, find_checkpoints, group_siblings
 from everybit.files.checks.shard_index import is_index
+from everybit.files.damage import MalformedError
 from everybit.files.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Siblings that are compared with each other, the newest ones.
 MAX_SIBLINGS: Final = 8
+#: Fewer are compared where they hold more tensors than this together, so that memory is bounded.
+MAX_TENSORS: Final = 100_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,10 +151,13 @@ def _check_shards(work: _Work, name: str) -> None:
         return  # it differs from its seal: what it says of its shards is part of that damage
     try:
         index = read_index(work.shelf.files[name], name)
+    except MalformedError as error:
+        work.take([error.damage.finding(name)])
+        return
     except PathError:
         index = None
     if index is None:
-        why = "it is no index that this release reads"
+        why = "it cannot be read, or is larger than any index that this release reads"
         work.outcome.skipped.append(Skipped(what=f"{name}: shards", why=why))
         return
     found = check_index(work.shelf, index, damaged=work.damaged, sealed=work.sealed, full=work.full)
@@ -208,20 +214,26 @@ def _check_parts(work: _Work, snapshot: Snapshot, siblings: Mapping[int, str]) -
 def _check_siblings(work: _Work, group: Sequence[Checkpoint]) -> None:
     work.take(find_lacking(group, work.damaged))
     work.take(find_size_anomalies(work.shelf, group, work.damaged))
-    window = group[-MAX_SIBLINGS:]
-    if len(group) > len(window):
-        left = len(group) - len(window)
-        why = f"the newest {MAX_SIBLINGS} are compared; verify older ones by themselves"
-        what = f"{group[0].series.strip('/')}: {left} older siblings"
-        work.outcome.skipped.append(Skipped(what=what, why=why, promised=False))
     siblings = {found.step: found.name for found in group if found.step is not None}
-    snapshots = []
-    for checkpoint in group:
+    snapshots: list[Snapshot] = []
+    num_tensors = num_older = 0
+    for checkpoint in reversed(group):
         snapshot = take_snapshot(work.shelf, checkpoint, work.damaged)
         others = {step: name for step, name in siblings.items() if name != checkpoint.name}
         fits = _check_parts(work, snapshot, others)
-        if fits and checkpoint in window and not snapshot.unread:
+        num_tensors += len(snapshot.tensors)
+        room = len(snapshots) < 2 or num_tensors <= MAX_TENSORS
+        if num_older or len(snapshots) == MAX_SIBLINGS or not room:
+            num_older += 1
+        elif fits and not snapshot.unread:
             snapshots.append(snapshot)
+            continue
+        work.shelf.forget(checkpoint.files.values())
+    snapshots.reverse()
+    if num_older:
+        why = f"the newest {len(snapshots)} are compared; verify older ones by themselves"
+        what = f"{group[0].series.strip('/')}: {num_older} older siblings"
+        work.outcome.skipped.append(Skipped(what=what, why=why, promised=False))
     misplaced = find_exchanged_steps(snapshots)
     work.take(misplaced)
     if misplaced or len(snapshots) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.checkpoints.names import shard_of
 from everybit.files.checkpoints.odd_shard import find_odd_shards
+from everybit.files.damage import malformed
 from everybit.files.outcome import Outcome
 from everybit.files.source import ByteSource
 
@@ -55,22 +57,43 @@ class Index:
         return dict(sorted(found.items()))
 
 
+class _DuplicateError(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise _DuplicateError(f"key {twice[:80]!r} stands twice")
+    return found
+
+
 def read_index(path: Path, name: str) -> Index | None:
-    """Read an index; None where it is none that can be read.
+    """Read an index; None where it is larger than any that this release reads.
 
     Raises:
         PathError: It cannot be opened.
+        MalformedError: It is no index (FIL107).
     """
     with ByteSource(path) as source:
         if source.size > _MAX_BYTES:
             return None
         data = source.read(0, source.size)
     try:
-        found = json.loads(data)
+        found = json.loads(data, object_pairs_hook=_unique)
         pairs = {str(tensor): str(shard) for tensor, shard in found["weight_map"].items()}
         size: Any = (found.get("metadata") or {}).get("total_size")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+    except json.JSONDecodeError as error:
+        at = min(len(error.doc[: error.pos].encode("utf-8", "replace")), len(data))
+        place = {"byte_range": (at, min(at + 1, len(data)))} if at < len(data) else {}
+        raise malformed(f"the index is not JSON: {error.msg} at byte {at}", **place) from None
+    except _DuplicateError as error:
+        raise malformed(f"the index cannot be right: {error}") from None
+    except (ValueError, RecursionError):
+        raise malformed("the index is not JSON: its text or its numbers") from None
+    except (KeyError, TypeError, AttributeError):
+        raise malformed("the index has no table of tensors and shards (weight_map)") from None
     outside = tuple(sorted({shard for shard in pairs.values() if not _stays_inside(shard)}))
     return Index(
         name=name,
