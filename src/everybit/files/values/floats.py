@@ -58,6 +58,11 @@ class FloatKind:
         """The highest exponent bit: set in values of 2 and more, and in those not finite."""
         return self.sign >> 1
 
+    @property
+    def wide(self) -> int:
+        """Octaves between neighbours that deserve exact work."""
+        return self.gap // 2
+
 
 # The gaps follow from the formats. A flip of the highest exponent bit multiplies by 2^128 (float32,
 # bfloat16), 2^1024 (float64) or 2^16 (float16); flips of the others give what weights can hold.

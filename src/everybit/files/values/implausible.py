@@ -72,8 +72,7 @@ def may_be_implausible(sensed: Sensed, kind: FloatKind) -> bool:
         return False
     # What the senses passed over lies below 2.
     octaves = sorted({*sensed.exponents, kind.bias} - {kind.first_bad >> kind.shift})
-    wide = kind.gap // 2
-    return any(high - low >= wide for low, high in itertools.pairwise(octaves))
+    return any(high - low >= kind.wide for low, high in itertools.pairwise(octaves))
 
 
 def find_implausible(source: ByteSource, span: Span) -> Implausible | None:

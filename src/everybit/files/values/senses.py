@@ -28,8 +28,8 @@ class Sensed:
     """What the senses found in a span, or in a piece of one.
 
     Attributes:
-        exponents: Exponent patterns of the largest magnitudes in runs of elements, where any is 2
-            or more; others are left out.
+        exponents: Exponent patterns of the largest magnitudes in runs of elements, where any is
+            far above 2; others are left out.
         num_nan: Elements that are NaN.
         num_infinite: Elements that are infinite.
         places: Offsets in the file of the first that are not finite.
@@ -56,6 +56,8 @@ class Sensed:
 def sense(patterns: Any, kind: FloatKind, at: int) -> Sensed | None:
     """Return what is notable in some elements; None where nothing is.
 
+    Values below 2, and those so little above that no gap can lie between, are passed over.
+
     Args:
         patterns: Their bit patterns, an unsigned array of `kind.unsigned` in native order.
         kind: Their format.
@@ -67,6 +69,8 @@ def sense(patterns: Any, kind: FloatKind, at: int) -> Sensed | None:
         return None
     if kind.shift:
         if not int(np.bitwise_or.reduce(patterns)) & kind.top:
+            return None
+        if _largest(patterns, kind) >> kind.shift < kind.bias + kind.wide:
             return None
         found = Sensed(exponents=_exponents(patterns, kind))
         if (kind.first_bad >> kind.shift) not in found.exponents:
@@ -90,6 +94,15 @@ def _has_bad_byte(patterns: Any, kind: FloatKind) -> bool:
         return int(patterns.max()) == 0xFF
     largest = int(patterns.view("i1").max())
     return largest >= kind.first_bad or int(patterns.max()) >= (kind.first_bad | 0x80)
+
+
+def _largest(patterns: Any, kind: FloatKind) -> int:
+    """Return the largest magnitude: as signed numbers a positive one wins, as unsigned a negative.
+
+    With no negative one among them both are the same.
+    """
+    signed, unsigned = int(patterns.view(kind.signed).max()), int(patterns.max())
+    return max(signed, unsigned & (kind.sign - 1))
 
 
 def _exponents(patterns: Any, kind: FloatKind) -> set[int]:
