@@ -125,3 +125,21 @@ def test_a_config_says_nothing_where_a_shard_is_missing(tmp_path, found):
     shards[2].unlink()
     assert found(tmp_path / "m") == {("FIL103", shards[2].name)}
     assert load_file(shards[0])
+
+
+def test_an_image_model_counts_its_blocks_as_it_likes(tmp_path, found):
+    made = {f"encoder.blocks.{i}.conv.weight": torch.ones(4, 4) for i in range(4)}
+    runs.save_sharded(tmp_path / "m", made, shards=2, num_hidden_layers=16)
+    assert found(tmp_path / "m") == set()
+
+
+def test_two_vocabularies(tmp_path, found):
+    runs.save_sharded(tmp_path / "m", runs.llama(), vocab_size=99, decoder_vocab_size=40)
+    assert found(tmp_path / "m") == set()
+
+
+def test_layers_of_several_widths(tmp_path, found):
+    tensors = runs.llama()
+    tensors["model.layers.2.mlp.gate_proj.weight"] = torch.ones(20, 8)
+    runs.save_sharded(tmp_path / "m", tensors)
+    assert found(tmp_path / "m") == set()

@@ -310,3 +310,16 @@ def test_a_state_that_is_not_json_says_nothing(trainer):
     for text in ("", "[]", "{", '{"global_step": "7"}', json.dumps({"global_step": True})):
         (trainer[0] / "trainer_state.json").write_text(text)
         assert everybit.verify(trainer[0], level="structure").ok
+
+
+def test_a_model_whose_keys_were_sorted_says_nothing_of_its_order(tmp_path):
+    state = named()
+    state["model"] = dict(sorted(state["model"].items()))
+    assert _verify(tmp_path / "c.pt", state).ok
+
+
+def test_what_an_optimizer_has_too_much_is_not_said_where_files_are_missing(tmp_path):
+    (place,) = runs.save_trainer(tmp_path / "t", runs.states(runs.Run(), (5,)))
+    path = place / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert [f.rule for f in everybit.verify(place, level="structure").findings] == ["FIL104"]

@@ -99,6 +99,7 @@ def check_together(
     for checkpoint in checkpoints:
         if checkpoint.name not in inside:
             _check_parts(work, take_snapshot(work.shelf, checkpoint, work.damaged), {})
+            work.shelf.forget(checkpoint.files.values())
     for group in series:
         _check_siblings(work, group)
     _name_newest(work, checkpoints, series, known)
@@ -202,13 +203,24 @@ def _check_configs(work: _Work, checkpoint: Checkpoint) -> None:
 
 def _check_parts(work: _Work, snapshot: Snapshot, siblings: Mapping[int, str]) -> bool:
     """Check one checkpoint's parts; return whether nothing was found."""
-    found = check_moments(snapshot.state)
-    found += check_averages(snapshot.state)
+    found: list[Finding] = []
+    if not snapshot.unread and not _lacks_files(work, snapshot.checkpoint):
+        found += check_moments(snapshot.state)
+        found += check_averages(snapshot.state)
     found += check_counters(snapshot, work.shelf, siblings, work.folder_name)
     work.take(found)
     if snapshot.state.optimizers:
         work.outcome.count("optimizer states against their model", len(snapshot.state.optimizers))
     return not found
+
+
+def _lacks_files(work: _Work, checkpoint: Checkpoint) -> bool:
+    """Return whether findings tell of files that a checkpoint folder should have."""
+    if not checkpoint.is_folder:
+        return False
+    above = f"{checkpoint.name}/" if checkpoint.name else ""
+    there = set(checkpoint.files.values())
+    return any(path.startswith(above) and path not in there for path in work.damaged)
 
 
 def _check_siblings(work: _Work, group: Sequence[Checkpoint]) -> None:

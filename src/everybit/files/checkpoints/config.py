@@ -95,7 +95,7 @@ def check_config(
         return []
     places = {t.name: (name, t) for name, found in weights.items() for t in found.tensors}
     language = says.get("text_config")
-    text = {**says, **language} if isinstance(language, dict) else says
+    text = language if isinstance(language, dict) else says
     odd = [
         *_embedding(text, places),
         *_layers(text, places),
@@ -140,7 +140,9 @@ def _embedding(
         if _EMBEDDING.match(name) and not _OTHER_TOWER.search(name)
         if len(tensor.shape) == 2 and is_learned(tensor)
     ]
-    vocabulary = _number(says, "vocab_size")
+    # With several vocabularies nothing tells which one an embedding is for.
+    several = sum("vocab_size" in key and key != "type_vocab_size" for key in says) > 1
+    vocabulary = None if several else _number(says, "vocab_size")
     width = _number(says, "hidden_size", "n_embd", "d_model")
     if any(key in says for key in _OTHER_WIDTH):
         width = None
@@ -180,8 +182,9 @@ def _layers(
             index = int(match["index"])
             stacks[match["stem"]].add(index)
             example.setdefault((match["stem"], index), name)
-    # With several stacks (encoder and decoder) the number may be meant for either.
-    if len(stacks) != 1:
+    # With several stacks (encoder and decoder) the number may be meant for either, and models of
+    # images count their blocks in other ways.
+    if len(stacks) != 1 or not any(_EMBEDDING.match(name) for name in places):
         return
     ((stem, indices),) = stacks.items()
     key, wanted = number
@@ -217,17 +220,18 @@ def _feed_forward(
     width = _number(says, "intermediate_size")
     if width is None or "block_configs" in says:
         return
-    odd = [
+    found = [
         (name, shard, tensor.shape[0])
         for name, (shard, tensor) in places.items()
         if _FEED_FORWARD.search(name) and not _OTHER_TOWER.search(name)
         if len(tensor.shape) == 2 and is_learned(tensor)
-        # Some layers are wider on purpose, by a whole factor.
-        if tensor.shape[0] % width[1]
     ]
-    if not odd:
+    # Layers of several widths, or wider by a whole factor, are made so on purpose.
+    if len({rows for _, _, rows in found}) != 1:
         return
-    name, shard, rows = odd[0]
+    name, shard, rows = found[0]
+    if not rows % width[1] or not width[1] % rows:
+        return
     yield Expectation(
         key=width[0],
         says=width[1],

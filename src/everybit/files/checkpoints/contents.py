@@ -177,6 +177,18 @@ class Shelf:
             self._known[name] = self._read(name)
         return self._known[name]
 
+    def size_of(self, name: str) -> int:
+        """Return a file's size in bytes; 0 where it cannot be looked at."""
+        try:
+            return self.files[name].stat().st_size
+        except (KeyError, OSError):
+            return 0
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Let go of what some files say, so that many checkpoints fit into memory."""
+        for name in names:
+            self._known.pop(name, None)
+
     def whole(self, name: str) -> Contents | None:
         """Return a file's contents where its structure is whole."""
         found = self.get(name)

@@ -127,6 +127,8 @@ def _order_of_names(optimizer: OptimizerState, models: Sequence[ModelState]) -> 
         if not model.ordered or not optimizer.names:
             continue
         place = {strip_wrappers(name): index for index, name in enumerate(model.tensors)}
+        if _is_sorted(list(place)):
+            continue  # its keys were sorted after the fact
         for names in optimizer.names:
             known = [strip_wrappers(name) for name in names]
             if len(known) < 2 or not all(name in place for name in known):

@@ -41,10 +41,10 @@ def find_size_anomalies(
     for index, checkpoint in enumerate(series):
         gone = _told_missing(checkpoint, damaged)
         for part, name in checkpoint.files.items():
-            contents = shelf.get(name) if holds_data(part) else None
+            size = shelf.size_of(name) if holds_data(part) else 0
             key = part_of(part)
-            if contents is not None and key not in gone:
-                sizes[key][index] = sizes[key].get(index, 0) + contents.size_bytes
+            if size and key not in gone:
+                sizes[key][index] = sizes[key].get(index, 0) + size
                 files[key, index].append(name)
     found = []
     for part, by_index in sizes.items():
