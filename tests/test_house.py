@@ -38,7 +38,7 @@ def test_help_loads_nothing_heavy():
     assert not _loaded(code) & {"torch", "numpy", "rich", "everybit.core.config", "everybit.api"}
 
 
-@pytest.mark.parametrize("verb", ["verify", "seal", "diff", "report", "rule"])
+@pytest.mark.parametrize("verb", ["verify", "seal", "repair", "diff", "report", "rule"])
 def test_verbs_for_files_and_runs_load_no_torch(verb, tmp_path):
     # With input that each refuses: everything up to the reading of it was loaded.
     (tmp_path / "a").write_text("no model")

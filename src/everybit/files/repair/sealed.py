@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Leaves in which damage wider than a bit is searched for (up to half a second each).
 _MAX_SEARCHED: Final = 8
 #: Bytes put back that are held in memory between planning and writing.
-_HELD_BYTES: Final = 64 << 20
+_HELD_BYTES: Final = 32 << 20
 
 Leaf = tuple[str, int]
 
