@@ -58,6 +58,11 @@ class ByteSource:
         """Close the file."""
         self._file.close()
 
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Device, inode, size and times of the file when it was opened."""
+        return self._identity
+
     def again(self) -> ByteSource:
         """Return the same file opened once more, so that a thread can read it on its own.
 

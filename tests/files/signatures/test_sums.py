@@ -224,6 +224,8 @@ def test_a_hubs_cache_names_blobs_by_their_digest(tmp_path):
     index.write_bytes(text)
     (snapshot / "index.safetensors").symlink_to(index)
     assert everybit.verify(snapshot / "model.safetensors").status is Status.CLEAN
+    whole = everybit.verify(tmp_path)  # reached by two names, hashed once
+    assert not [f for f in whole.findings if f.where.path.endswith("model.safetensors")]
     makers.flip(weights, 9000)
     (finding,) = everybit.verify(snapshot / "model.safetensors").findings
     assert finding.rule == "FIL101"
@@ -231,6 +233,8 @@ def test_a_hubs_cache_names_blobs_by_their_digest(tmp_path):
     assert everybit.verify(snapshot / "index.safetensors").findings[0].rule == "FIL118"
     index.write_bytes(b"[]")
     assert "digest" in everybit.verify(snapshot / "index.safetensors").findings[0].evidence
+    found = [f for f in everybit.verify(tmp_path).findings if f.rule == "FIL101"]
+    assert {f.where.path.rpartition("/")[2] for f in found} >= {weights.name, "model.safetensors"}
     # A file that only has such a name is no blob of a cache.
     other = tmp_path / ("0" * 64)
     save_file({"w": torch.ones(3)}, other)

@@ -132,8 +132,11 @@ def _check_sealed(
 def _check_unsealed(
     source: ByteSource, name: str, how: Thoroughness, wanted: list[Expected]
 ) -> Outcome:
-    others = check_expected(source, wanted, name, how.progress) if wanted else []
-    progress = no_progress if wanted else how.progress
+    fresh = [item for item in wanted if not _settled(source, item, how)]
+    others = check_expected(source, fresh, name, how.progress) if fresh else []
+    if not others and how.expected is not None:
+        how.expected.settle(source, fresh)
+    progress = no_progress if fresh else how.progress
     outcome = check_unsealed(source, name, full=how.full, progress=progress)
     if others:
         outcome.findings = _as_one(others, outcome.findings)
@@ -154,6 +157,10 @@ def _check_unsealed(
             )
         )
     return outcome
+
+
+def _settled(source: ByteSource, item: Expected, how: Thoroughness) -> bool:
+    return how.expected is not None and how.expected.is_settled(source, item)
 
 
 def _as_one(others: list[Finding], found: list[Finding]) -> list[Finding]:

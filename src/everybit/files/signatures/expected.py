@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
@@ -22,6 +22,11 @@ from everybit.files.signatures.bundle import (
 from everybit.files.signatures.expected_digest import Expected, Witness
 from everybit.files.signatures.keys import KeyKind, PublicKey
 from everybit.files.signatures.sums import LIST_NAMES, SUFFIX, Sums, read_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from everybit.files.source import ByteSource
 
 _BLOB: Final = re.compile(r"(?:sha256-)?([0-9a-f]{64})|([0-9a-f]{40})")
 _OFFLINE: Final = {
@@ -48,6 +53,7 @@ class ExpectedDigests:
         self._lists: dict[Path, dict[str, Sums]] = {}
         self._bundles: dict[Path, Bundle | None] = {}
         self._asked: set[Path] = set()
+        self._settled: set[tuple[object, ...]] = set()
         #: What reading the lists themselves came to.
         self.outcome = Outcome()
         #: Whether a bundle was found to be signed with the key.
@@ -73,6 +79,15 @@ class ExpectedDigests:
             found += self._listed(path)
             found += _cached(path)
         return found
+
+    def settle(self, source: ByteSource, found: Sequence[Expected]) -> None:
+        """Remember that an open file has these digests: a cache reaches it by several names."""
+        self._settled |= {(source.identity, item.algorithm, item.hex) for item in found}
+
+    def is_settled(self, source: ByteSource, item: Expected) -> bool:
+        """Return whether this very file, unchanged, was found to have a digest before."""
+        whole = item.end is None
+        return whole and (source.identity, item.algorithm, item.hex) in self._settled
 
     def left_out_by(self, path: Path) -> str:
         """Return the bundle in whose folder a file lies although it does not list it, or ""."""
