@@ -86,7 +86,8 @@ def read_index(path: Path, name: str) -> Index | None:
         size: Any = (found.get("metadata") or {}).get("total_size")
     except json.JSONDecodeError as error:
         at = min(len(error.doc[: error.pos].encode("utf-8", "replace")), len(data))
-        place = {"byte_range": (at, min(at + 1, len(data)))} if at < len(data) else {}
+        cut = at >= len(data)
+        place: dict[str, Any] = {} if cut else {"byte_range": (at, min(at + 1, len(data)))}
         raise malformed(f"the index is not JSON: {error.msg} at byte {at}", **place) from None
     except _DuplicateError as error:
         raise malformed(f"the index cannot be right: {error}") from None
