@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch.distributed.checkpoint as dcp
 from tests.files.values import corpus
 
 import everybit
+from everybit.core.finding import Severity
 
 
 def weights():
@@ -72,3 +74,30 @@ def test_a_wild_value_that_was_saved_is_found(tmp_path, kind):
     (finding,) = everybit.verify(write(tensors, tmp_path, kind)).findings
     assert finding.rule == "FIL113"
     assert finding.where.elements == (17 * 210 + 3,)
+
+
+def token_file(folder, ids):
+    (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": 50_257}))
+    path = folder / "train.bin"
+    ids.astype("<u2").tofile(path)
+    return path
+
+
+def test_a_lost_page_of_tokens_is_a_weak_warning(tmp_path):
+    rng = np.random.default_rng(0)
+    path = token_file(tmp_path, rng.zipf(1.3, 400_000) % 50_257)
+    assert everybit.verify(path).findings == ()
+    corpus.zero(path, 10 * corpus.PAGE, 12 * corpus.PAGE)
+    (finding,) = everybit.verify(path).findings
+    assert (finding.rule, finding.severity) == ("FIL105", Severity.WARNING)
+    assert finding.where.byte_range == (10 * corpus.PAGE, 12 * corpus.PAGE)
+
+
+@pytest.mark.parametrize("length", [512, 1024, 2048])
+def test_documents_padded_with_zeros_are_no_finding(tmp_path, length):
+    rng = np.random.default_rng(0)
+    rows = np.zeros((300, length))
+    for row in rows:
+        count = rng.integers(1, length)
+        row[:count] = rng.integers(1, 50_257, count)
+    assert everybit.verify(token_file(tmp_path, rows)).findings == ()

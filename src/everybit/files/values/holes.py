@@ -224,7 +224,9 @@ def _slack(span: Span, *, behind: bool) -> int:
     if span.itemsize == 1:
         return 2
     misplaced = span.start % span.itemsize != 0
-    return span.itemsize - 1 if behind or misplaced or span.big_endian else 0
+    # Small integers end with zero bytes.
+    loose = misplaced or span.big_endian or span.kind is None
+    return span.itemsize - 1 if behind or loose else 0
 
 
 def _riddled(seen: _Evidence, index: int) -> bool:
