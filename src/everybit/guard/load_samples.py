@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from everybit.checkpoint.keys import head_of
-from everybit.probe.memory import why_unreadable
+from everybit.probe.memory import is_dense, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,10 +31,12 @@ class Sampled:
     Attributes:
         values: `{name: elements}`, on the tensor's own device.
         shapes: Shapes and dtypes by name.
+        strides: Strides by name: the same elements are looked at later where they are the same.
     """
 
     values: Mapping[str, torch.Tensor]
     shapes: Mapping[str, tuple[torch.Size, torch.dtype]]
+    strides: Mapping[str, tuple[int, ...]]
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -53,7 +55,7 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def sample(held: Mapping[str, torch.Tensor], names: Iterable[str]) -> Sampled:
     """Take a few elements of each tensor; no sync on accelerators."""
-    values, shapes = {}, {}
+    values, shapes, strides = {}, {}, {}
     for name in list(names)[:_MAX_TENSORS]:
         tensor = held[name].detach()
         if tensor.numel() < _MIN_ELEMENTS or not tensor.is_floating_point():
@@ -63,14 +65,17 @@ def sample(held: Mapping[str, torch.Tensor], names: Iterable[str]) -> Sampled:
         if not why_unreadable(tensor):
             values[name] = _elements(tensor)
             shapes[name] = (tensor.shape, tensor.dtype)
-    return Sampled(values=values, shapes=shapes)
+            strides[name] = tensor.stride()
+    return Sampled(values=values, shapes=shapes, strides=strides)
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    # Along the diagonal of all dimensions, so that no copy of a strided tensor is made.
     count = min(_NUM_ELEMENTS, tensor.numel())
-    places = torch.arange(count, device=tensor.device) * (tensor.numel() // count)
-    index = torch.unravel_index(places, tensor.shape)
+    step = tensor.numel() // count
+    if is_dense(tensor):  # In memory order, without a copy of the whole.
+        flat = tensor.as_strided((tensor.numel(),), (1,))
+        return flat[: count * step : step].to(torch.float32, copy=True)
+    index = torch.unravel_index(torch.arange(count, device=tensor.device) * step, tensor.shape)
     return tensor[index].to(torch.float32, copy=True)
 
 
@@ -87,6 +92,7 @@ def reinitialised(before: Sampled, module: torch.nn.Module) -> list[str]:
         if name in now
         and now[name].shape == shape
         and now[name].dtype == dtype
+        and now[name].stride() == before.strides[name]
         and not why_unreadable(now[name])
     ]
     found, num_judged = [], 0
