@@ -332,6 +332,11 @@ def test_rounding_is_torchs_own(dtype) -> None:
     values = torch.cat([torch.randn(20000), torch.randn(20000) * 1e-3, torch.rand(2000) * 2e-8])
     there = values.to(getattr(torch, dtype)).to(torch.float64).numpy()
     assert (round_to(dtype, values.double().numpy()) == there).all()
+    large = np.array([65504.0, 65519.0, 65520.0, 3.39e38, 3.4e38, -3.4e38, np.inf, np.nan])
+    found = round_to("float16", large)
+    assert found[:2].tolist() == [65504.0, 65504.0]
+    assert (np.abs(found[2:6]) > 65504).all()
+    assert np.isfinite(round_to("bfloat16", large)[:6]).all()
 
 
 def batch_norm(a: Arrays) -> Arrays:

@@ -256,6 +256,46 @@ def test_a_cut_file_is_compared_as_far_as_it_goes(tmp_path, weights) -> None:
     assert verdict.exit_code() == 1
 
 
+def test_a_file_that_lost_a_tensor_to_damage_is_told_with_its_damage(tmp_path, weights) -> None:
+    save_file(weights, tmp_path / "a.safetensors")
+    whole = (tmp_path / "a.safetensors").read_bytes()
+    header = whole.replace(b"BF16", b"BX16")
+    (tmp_path / "b.safetensors").write_bytes(header)
+    verdict = diff(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    (finding,) = verdict.findings
+    assert finding.evidence["class"] == "damaged file"
+    assert finding.evidence["damaged_by"] == "FIL107"
+    assert [row["tensor"] for row in verdict.comparison["tensors"]] == ["head.bias"]
+    assert verdict.comparison["equal"] == 2
+
+
+@pytest.mark.parametrize("at", [40, 60, 90, 99])
+def test_a_cut_archive_is_placed_by_the_whole_one(tmp_path, weights, at) -> None:
+    torch.save(weights, tmp_path / "a.pt")
+    whole = (tmp_path / "a.pt").read_bytes()
+    (tmp_path / "b.pt").write_bytes(whole[: len(whole) * at // 100])
+    verdict = diff(tmp_path / "a.pt", tmp_path / "b.pt")
+    (finding,) = verdict.findings
+    assert (finding.evidence["class"], finding.evidence["side"]) == ("damaged file", "B")
+    assert finding.evidence["damaged_by"] in ("FIL104", "FIL107")
+    lost = {row["tensor"] for row in verdict.comparison["tensors"]}
+    assert verdict.comparison["equal"] + len(lost) == len(weights)
+    assert ("head.weight" in lost) is (at < 90)
+
+
+def test_the_text_tells_headline_and_table(tmp_path, weights) -> None:
+    save_file(weights, tmp_path / "a.safetensors")
+    save_file({**weights, "head.weight": -weights["head.weight"]}, tmp_path / "b.safetensors")
+    paths = [str(tmp_path / f"{side}.safetensors") for side in "ab"]
+    answer = CliRunner().invoke(command, paths, standalone_mode=False)
+    assert answer.return_value == 1
+    assert "sign: head.weight: every differing element is A's with the other sign" in " ".join(
+        answer.output.split()
+    )
+    (row,) = [line for line in answer.output.splitlines() if line.split()[:1] == ["sign"]]
+    assert "all 2,048" in row
+
+
 def test_a_damaged_file_of_which_nothing_can_be_compared_names_its_rule(tmp_path, weights) -> None:
     save_file(weights, tmp_path / "a.safetensors")
     whole = (tmp_path / "a.safetensors").read_bytes()

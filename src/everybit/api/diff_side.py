@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: Of a damaged file, how many of the other side's tensors are tried at the same place.
 _TRIED: Final = 8
 _SAMPLE_BYTES: Final = 4096
+_ENOUGH_BYTES: Final = 16
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,10 +130,16 @@ def place_like(sources: Sources, damaged: SideFile, whole: SideFile) -> bool:
         return False
     there = whole.structure.tensors
     one, other = sources.at(whole.path), sources.at(damaged.path)
-    for tensor in [each for each in there if each.plain and each.num_bytes >= 16][:_TRIED]:
-        length = min(tensor.num_bytes, _SAMPLE_BYTES)
+    for tensor in [each for each in there if each.plain and each.num_bytes >= _ENOUGH_BYTES][
+        :_TRIED
+    ]:
+        length = min(tensor.num_bytes, _SAMPLE_BYTES, max(0, other.size - tensor.start))
         sample = one.read(tensor.start, length)
-        if sample == other.read(tensor.start, length) and sample.count(0) < len(sample):
+        if (
+            length >= _ENOUGH_BYTES
+            and sample == other.read(tensor.start, length)
+            and sample.count(0) < len(sample)
+        ):
             break
     else:
         return False

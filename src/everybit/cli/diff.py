@@ -36,6 +36,8 @@ def command(a: Path, b: Path, config: Config, output: Output) -> int:
     from everybit.api.diff import diff
     from everybit.cli.progress import reading
 
-    with reading(output, "comparing", (a, b)) as progress:
+    # A walk over two runs ends where they part: no total is known before.
+    files = () if (a / "run.json").exists() else (a, b)
+    with reading(output, "comparing", files) as progress:
         verdict = diff(a, b, progress=progress)
     return output.verdict(verdict)

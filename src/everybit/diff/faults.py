@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from posixpath import dirname
 from typing import TYPE_CHECKING, Any
 
 from everybit.diff.classes import DifferenceClass
@@ -10,6 +11,8 @@ from everybit.diff.judge import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from everybit.diff.classify import Difference
 
 _C = DifferenceClass
 
@@ -67,6 +70,11 @@ def group_faults(faults: Sequence[Fault], groups: list[Group]) -> list[Group]:
     return found
 
 
-def _is_in(each: Any, fault: Fault) -> bool:
-    tensor = each.a if fault.side == "A" else each.b
-    return tensor is not None and tensor.path == fault.path
+def _is_in(each: Difference, fault: Fault) -> bool:
+    tensor, other = (each.a, each.b) if fault.side == "A" else (each.b, each.a)
+    if tensor is None:
+        # Not on its list, so only the other side's folder tells which file should have it.
+        return (
+            fault.hides_tensors and other is not None and dirname(other.path) == dirname(fault.path)
+        )
+    return tensor.path == fault.path

@@ -365,6 +365,9 @@ class _Scale:
             self._factor = _snapped(_product(one, other) / norm, self._room) if norm else 0.0
         expected = one * self._factor
         # Values that fell below the normal range have lost more than their last bit.
+        if self._factor == 1.0:
+            self._live = False
+            return
         near = np.abs(other - expected) <= self._room * np.abs(expected) * 1.01 + self._smallest
         self._live = bool(near.all()) and self._factor != 0.0
         self._num += len(at)

@@ -80,6 +80,10 @@ def round_to(dtype: str, values: Any, *, truncate: bool = False) -> Any:
     """
     import numpy as np
 
+    if not truncate and dtype in ("float16", "bfloat16"):
+        narrow = _by_casting(dtype, values)
+        if narrow is not None:
+            return narrow
     mantissa, smallest, _ = _FORMATS[dtype]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         _, exponent = np.frexp(values)
@@ -87,6 +91,28 @@ def round_to(dtype: str, values: Any, *, truncate: bool = False) -> Any:
         scaled = np.ldexp(values, -step)
         whole = np.trunc(scaled) if truncate else np.rint(scaled)
         return np.ldexp(whole, step)
+
+
+def _by_casting(dtype: str, values: Any) -> Any:
+    """Return the same for values that float32 holds, many times as fast; None for others."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        single = values.astype(np.float32)
+        if not ((single == values) | np.isnan(values)).all():
+            return None
+        if dtype == "float16":
+            found = single.astype(np.float16).astype(np.float64)
+        else:
+            bits = single.view(np.uint32)
+            odd = (bits >> np.uint32(16)) & np.uint32(1)
+            # A NaN's bits would carry over into others; a NaN stays what it is.
+            carried = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
+            found = np.where(np.isnan(single), single, carried.view(np.float32)).astype(np.float64)
+        beyond = np.isinf(found) & np.isfinite(values)
+        if beyond.any():
+            found[beyond] = np.copysign(2.0 * _FORMATS[dtype][2], values[beyond])
+    return found
 
 
 def suppositions(dtype_a: str, dtype_b: str) -> list[Rounding]:

@@ -144,9 +144,15 @@ def _compare_unit(
         if found:
             differences += found
         progress(a.num_bytes)
-    cut = {fault.path for fault in faults if fault.hides_tensors}
-    lost = [each for each in explain_alone(matching) if not _in_cut_file(each, cut)]
+    lost = explain_alone(matching)
     paths = {each.path for pair in files for side in pair for each in side}
+    hiding = {fault.side for fault in faults if fault.hides_tensors and fault.path in paths}
+    for each in lost:
+        # What a damaged file does not tell of is part of that file's damage.
+        side = {_C.MISSING: "B", _C.EXTRA: "A"}.get(each.found)
+        if side in hiding:
+            each.found = _C.DAMAGED
+            each.why = f"what is left of {side}'s file does not tell of it"
     around = Surroundings(
         pairs=matching.pairs,
         values=[each for each in values if _belongs(each[0], paths)],
@@ -158,11 +164,6 @@ def _compare_unit(
 
 def _belongs(key: str, paths: set[str]) -> bool:
     return ":" not in key or any(key.startswith(f"{path}:") for path in paths)
-
-
-def _in_cut_file(each: Difference, cut: set[str]) -> bool:
-    # What a damaged file does not tell of is told by the finding about that file.
-    return each.found in (_C.MISSING, _C.EXTRA) and bool(cut)
 
 
 def _compare(a: StoredTensor, b: StoredTensor, tally: _Tally) -> list[Difference]:
