@@ -54,7 +54,7 @@ def test_parity_is_recorded_and_its_guarantee_told(checkpoint):
     from everybit.files.seals.manifest import load_manifest
 
     verdict, _ = seal_verdict(checkpoint.parent, parity="10%", sha256=True)
-    assert "parity" in verdict.stats["guarantee"]
+    assert "parity" in verdict.stats["parity"]["guarantee"]
     manifest = load_manifest(checkpoint.parent)
     assert manifest.parity is not None
     assert set(manifest.files) == {checkpoint.name}
