@@ -117,7 +117,7 @@ class Neighbours:
         name = f"{there.path.parent.name}/{there.path.name}"
         if np.array_equal(theirs, ours, equal_nan=True):
             return None  # a copy of the damaged file says nothing
-        if value == pair[1] and value and value != pair[0]:
+        if value == pair[1] and value and value != pair[0] and tensor.itemsize > 1:
             return Standing(found=_BY_CHANCE, mended=1.0, reference=f"the same element of {name}")
         with np.errstate(all="ignore"):
             distances = np.abs(np.subtract(ours, theirs))

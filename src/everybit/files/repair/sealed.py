@@ -86,6 +86,8 @@ class SealedFolder:
                 mending.lost = [(0, entry.size_bytes)]
                 return
             mending.keep = "more than half of it differs"
+        elif size is not None and size > entry.size_bytes:
+            mending.keep = "more bytes follow than were sealed"
         self._lost |= {(path, inner) for inner in bad}
         for step in (self._flip, self._copy, self._parity, self._search, self._parity):
             left = [inner for inner in bad if (path, inner) in self._lost]
