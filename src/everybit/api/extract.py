@@ -65,9 +65,9 @@ def extract(
     kept = _with_own_names(found.kept)
     if not kept:
         first = found.findings[0] if found.findings else None
-        why = f": {found.lost[0].why}" if found.lost else ""
+        why = found.lost[0].why if found.lost else first.message if first is not None else ""
         raise DamagedError(
-            f"holds no tensor that is whole{why}",
+            f"holds no tensor that is whole{': ' if why else ''}{why}",
             rule=first.rule if first is not None else "FIL107",
             where=str(source),
         )

@@ -237,6 +237,14 @@ def test_what_holds_nothing_whole_is_one_clear_error(tmp_path):
     assert not (tmp_path / "o.safetensors").exists()
 
 
+def test_a_pointer_is_told_as_what_it_is(tmp_path):
+    text = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (tmp_path / "m.safetensors").write_bytes(text)
+    with pytest.raises(DamagedError, match="git-LFS pointer") as caught:
+        everybit.extract(tmp_path / "m.safetensors", tmp_path / "o.safetensors")
+    assert caught.value.rule == "FIL118"
+
+
 def test_types_that_the_format_lacks_are_stored_as_their_bytes(tmp_path):
     values = {
         "c": torch.view_as_complex(torch.randn(10, 2, dtype=torch.float64)),

@@ -9,6 +9,7 @@ from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.files.checks.checksums import broken_records, check_members
 from everybit.files.checks.signs import tell
+from everybit.files.checks.unsealed import check_unsealed
 from everybit.files.elements import expands_too_far, tensor_digest
 from everybit.files.formats.torch_zip import read_remains
 from everybit.files.reading import read_structure
@@ -67,6 +68,8 @@ def examine(
         found.findings += [damage.finding(label) for damage in structure.damages]
         structure, lost = read_remains(source)
         found.unplaced |= dict.fromkeys(lost, "the archive ends before its storage does")
+    if not structure.tensors and not structure.damages and not found.findings:
+        found.findings += check_unsealed(source, label, full=False).findings
     proven = _hold_against_seal(source, label, entry, structure, found, progress)
     open_tensors = tuple(t for t in structure.tensors if t.name not in proven)
     if not open_tensors:
