@@ -12,6 +12,7 @@ from tests.files.checkpoints import runs
 
 import everybit
 from everybit.core.finding import Severity
+from everybit.report.text import render_verdict
 
 
 @pytest.fixture
@@ -362,3 +363,19 @@ def test_safetensors_are_read_once_more_and_never_written(trainer):
     assert before == {p: p.stat().st_mtime_ns for p in before}
     tensors = load_file(trainer[0] / "model.safetensors")
     save_file(tensors, trainer[0] / "model.safetensors")
+
+
+def test_the_text_says_which_to_resume_from(trainer):
+    (trainer[3] / "optimizer.pt").unlink()
+    text = render_verdict(everybit.verify(trainer[0].parent), color=False, verbose=False)
+    lines = text.splitlines()
+    assert "Newest whole checkpoint-30 (and 2 older)" in lines
+    assert any(line.startswith("Not whole    checkpoint-40: FIL103") for line in lines)
+    assert "newest_whole" not in text
+    for place in trainer[:3]:
+        (place / "model.safetensors").unlink()
+        (place / "optimizer.pt").write_bytes(b"")
+    (trainer[3] / "scheduler.pt").write_bytes(b"")
+    verdict = everybit.verify(trainer[0].parent)
+    assert verdict.stats["newest_whole"] is None
+    assert "Newest whole none" in render_verdict(verdict, color=False, verbose=False)

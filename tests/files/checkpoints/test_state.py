@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import collections
+import itertools
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.files.checkpoints import runs
 
+import everybit
+from everybit.files.checkpoints.names import series_of, step_of, with_step
 from everybit.files.checkpoints.state import read_training_state
+from everybit.files.checkpoints.units import find_checkpoints, group_siblings
 
 
 def state_of(value, path):
@@ -113,3 +119,65 @@ def test_a_tied_weight_is_one_parameter(tmp_path):
 def test_nothing_much(tmp_path, value):
     found = state_of(value, tmp_path / "c.pt")
     assert (found.parameters, found.counters) == ((), {})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"step": 10**400, "global_step": float("inf"), "epoch": float("nan"), "model": {"a.b": 1}},
+        {"optimizer": {"state": {0: {"step": 10**400}, "a.b": {"step": 1}, None: {"step": 2}},
+                       "param_groups": [{"params": ["x", None, 3.5, [1]], "lr": 10**400}, 7]}},
+        {"optimizer": {"state": {0: {"exp_avg": torch.ones(2)}, 1: 3},
+                       "param_groups": {"0": {"params": {"0": 0}, "param_names": {"0": "w"}}}},
+         "ema": {"": torch.ones(2)}, "model": {"": torch.ones(2), ".": torch.ones(3)}},
+        {"a": {"param_groups": [{"params": []}], "b": {"param_groups": [{"params": [0]}]}}},
+        {"pytorch-lightning_version": "2", "global_step": -(10**30), "state_dict": {"w": 1}},
+        {"ema.": {"ema": {"module": {"module": {"module": {"w.x": torch.ones(2)}}}}}, "model": {}},
+    ],
+)  # fmt: skip
+def test_hostile_nests_raise_nothing(tmp_path, value):
+    for step in (1, 2, 3):
+        torch.save(value, tmp_path / f"ckpt_{step}.pt")
+    read_training_state(tmp_path / "ckpt_1.pt")
+    everybit.verify(tmp_path)
+    everybit.verify(tmp_path / "ckpt_1.pt")
+
+
+@pytest.mark.parametrize("text", ["1e400", "1" + "0" * 400, "-1", "0", "NaN", '"3"', "[3]"])
+def test_hostile_trainer_states_and_configs_raise_nothing(tmp_path, text):
+    places = runs.save_trainer(tmp_path / "t", runs.states(runs.Run(), (1, 2, 3)))
+    shards = runs.save_sharded(tmp_path / "m", runs.llama(layers=2))
+    for place in places:
+        (place / "trainer_state.json").write_text(f'{{"global_step": {text}}}')
+    keys = ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size", "text_config")
+    config = ", ".join(f'"{key}": {text}' for key in keys)
+    (shards[0].parent / "config.json").write_text(f"{{{config}}}")
+    (places[0] / "adapter_config.json").write_text(f'{{"r": {text}}}')
+    everybit.verify(tmp_path, level="structure")
+
+
+@given(st.lists(st.text(max_size=30), max_size=12), st.integers(0, 10**20))
+@settings(max_examples=200, deadline=None)
+def test_any_names_of_files(names, step):
+    for name in names:
+        series_of(name)
+        with_step(name, step)
+        if (found := step_of(name)) is not None:
+            assert 0 <= found < 10**18
+    paths = [f"{a}/{b}" for a, b in itertools.pairwise(names)] + names
+    checkpoints = find_checkpoints(paths)
+    files = [file for checkpoint in checkpoints for file in checkpoint.files.values()]
+    assert len(files) == len(set(files)) or len(paths) != len(set(paths))
+    group_siblings(checkpoints)
+
+
+@given(st.integers(0, 10**7))
+def test_a_step_is_read_back_from_names(step):
+    names = [
+        f"checkpoint-{step}", f"epoch=3-step={step}.ckpt", f"iter_{step:07d}",
+        f"model_{step:06d}.pt", f"ckpt{step}.pth", f"optim_{step:06d}_rank3.pt",
+    ]  # fmt: skip
+    for name in names:
+        assert step_of(name) == step
+        assert step_of(with_step(name, step + 1)) == step + 1
+        assert series_of(name) == series_of(with_step(name, step + 1))

@@ -107,12 +107,12 @@ def read_scalars(contents: Contents, tensors: Iterable[FileTensor]) -> dict[str,
     Raises:
         PathError: The file cannot be read.
     """
-    from everybit.core.dtype import decode
+    from everybit.core.dtype import ITEMSIZE, decode
 
     found: dict[str, float] = {}
     with ByteSource(contents.path) as source:
         for tensor in tensors:
-            if tensor.num_elements != 1 or tensor.unreadable:
+            if tensor.num_elements != 1 or tensor.unreadable or tensor.dtype not in ITEMSIZE:
                 continue
             data = b"".join(bytes(chunk) for chunk in canonical_chunks(source, tensor))
             if len(data) != tensor.itemsize:

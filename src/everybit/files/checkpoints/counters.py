@@ -126,6 +126,8 @@ def _scheduled(snapshot: Snapshot) -> _Counted | None:
     # One that waits for a plateau counts evaluations.
     if not found or contents is None or "num_bad_epochs" in contents.values:
         return None
+    if not math.isfinite(found[0].value):
+        return None
     return _Counted(who="the scheduler", file=contents.name, value=found[0].value)
 
 
@@ -137,7 +139,7 @@ def _of_trainer(
     except PathError:
         return
     step = says.get("global_step") if says else None
-    if not isinstance(step, int) or isinstance(step, bool):
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < _MOST_STEPS:
         return
     named = snapshot.checkpoint.step
     if named is None and (match := re.fullmatch(r"checkpoint-(\d{1,18})", folder_name)):
@@ -185,7 +187,7 @@ def _misnamed(
 
 def _off(item: _Counted, step: int, siblings: Mapping[int, str]) -> Iterator[Finding]:
     other = siblings.get(int(item.value)) if item.value == int(item.value) else None
-    if item.value > step and item.value % step == 0 and item.who == "the scheduler":
+    if step and item.value > step and item.value % step == 0 and item.who == "the scheduler":
         return  # Accelerate steps it once a process
     from_there = f": it is that of {other}" if other else ""
     yield rule("FIL115").finding(
@@ -205,7 +207,7 @@ def _off(item: _Counted, step: int, siblings: Mapping[int, str]) -> Iterator[Fin
 def _of_lightning(snapshot: Snapshot, name: str) -> Iterator[Finding]:
     contents = next(found for found in snapshot.files.values() if found.name == name)
     step = contents.values.get("global_step")
-    if not isinstance(step, int) or isinstance(step, bool):
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < _MOST_STEPS:
         return
     match = _LIGHTNING_STEP.search(name.rpartition("/")[2].rpartition(".")[0])
     if match and int(match[1]) != step:

@@ -192,12 +192,10 @@ def training_state(files: Mapping[str, Contents]) -> TrainingState:
 
 def _rates(contents: Contents) -> list[float]:
     return [
-        float(value)
+        rate
         for key, value in contents.values.items()
-        if ".param_groups." in f".{key}"
-        and key.endswith(".lr")
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
+        if ".param_groups." in f".{key}" and key.endswith(".lr")
+        if (rate := _number(value)) is not None
     ]
 
 
@@ -207,8 +205,11 @@ def _below(name: str, root: str) -> bool:
     return name.startswith(f"{root}.")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _number(value: object) -> float | None:
+    """Return a plain number as a float; None for anything else, and for what no float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if isinstance(value, float) or value.bit_length() < 64 else None
 
 
 def _optimizer_roots(contents: Contents) -> list[str]:
@@ -274,10 +275,11 @@ def _entries(
             continue
         held.append(Moment(name=moment, tensor=tensor.name, dtype=tensor.dtype, shape=tensor.shape))
     for name, value in contents.values.items():
-        if name.startswith(prefix) and name.endswith(".step") and _is_number(value):
+        number = _number(value) if name.startswith(prefix) and name.endswith(".step") else None
+        if number is not None:
             key = name[len(prefix) :].rpartition(".")[0]
             moments.setdefault(key, [])
-            steps[key] = float(value)  # type: ignore[arg-type]
+            steps[key] = number
     read = read_scalars(contents, counting.values()) if counting else {}
     for key, tensor in counting.items():
         if tensor.name in read:
@@ -308,11 +310,11 @@ def _counters(contents: Contents, tensors: list[FileTensor]) -> dict[str, float]
             break
         if (
             key.rpartition(".")[2].lower() in COUNTERS
-            and _is_number(value)
+            and (number := _number(value)) is not None
             and not _NOT_COUNTERS.search(key)
             and ".state." not in f".{key}"
         ):
-            found[key] = float(value)  # type: ignore[arg-type]
+            found[key] = number
     scalars = [
         tensor
         for tensor in tensors
