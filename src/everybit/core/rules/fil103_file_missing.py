@@ -1,7 +1,9 @@
 """A sealed or indexed file is not there.
 
 What:
-    The manifest or index lists a file which the folder does not hold.
+    A manifest, an index, the `.metadata` of DCP or a pointer (`latest`) lists a file which the
+    folder does not hold; or the newest of several checkpoints lacks a part that all its siblings
+    have, which is a warning.
 
 Why it matters:
     A sharded model with one shard missing loads partly, or not at all, and some loaders fill
@@ -14,7 +16,8 @@ What to do:
     Copy the file again. If it was removed on purpose, seal the folder again.
 
 Known false alarms:
-    A manifest moved without its files.
+    A manifest moved without its files. A last checkpoint that was saved without its optimizer on
+    purpose.
 """
 
 from everybit.core.finding import Certainty, Severity
