@@ -450,6 +450,17 @@ def test_every_flipped_bit_is_one_element_at_its_place() -> None:
         assert finding.evidence["bits"] == [bit % width]
 
 
+def test_a_few_scattered_elements_are_no_training() -> None:
+    a = model()
+    hit = a[W].copy()
+    for place in (5, 900, 2500, 4000):
+        hit.flat[place] *= 1.1
+    out = compare(a, with_w(a, hit))
+    assert only(out)[0] == "unknown"
+    assert "here and there" in out.findings[0].message
+    assert out.comparison["meaning"] == "unknown"
+
+
 def test_many_steps_that_grow_what_began_near_zero_are_no_damage() -> None:
     rng = np.random.default_rng(13)
     a = model()

@@ -36,6 +36,8 @@ _LOOKED_AT: Final = 4096
 _NOISE_MEDIAN_ULP: Final = 8.0
 _NOISE_RELATIVE_ULP: Final = 16.0
 _NOISE_BLOCKS: Final = 0.3
+#: Training moves more elements than this, or most of a small tensor.
+_FEW: Final = 32
 #: A trained tensor keeps its direction; a new one has none in common with the old.
 _SAME_DIRECTION: Final = 0.7
 
@@ -370,6 +372,8 @@ def _by_size(out: Difference, m: Measured) -> None:
     elif not m.sum_aa and m.sum_bb:
         out.found = _C.TRAINING
         out.why = "A's elements that differ are zero"
+    elif m.num_elements < _FEW and m.share < 0.5:
+        out.why = f"{m.num_elements} elements here and there, the others equal to the bit"
     elif m.cosine >= _SAME_DIRECTION and m.relative < 2:
         out.found = _C.TRAINING
         out.why = f"moved by {m.relative:.2g} of its norm in the same direction"
