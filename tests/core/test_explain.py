@@ -319,3 +319,33 @@ def test_the_table_is_sound():
         assert message.what.endswith(".")
         assert not message.todo.endswith(".")
         assert "weights_only=False" not in message.what + message.todo
+
+
+def _load_with(monkeypatch, tmp_path, error, **options):
+    """Return an error as it comes out of `torch.load` where unpickling raises it."""
+    path = tmp_path / "x.pt"
+    torch.save({"x": torch.ones(2)}, path)
+
+    def raises(*_):
+        raise error
+
+    monkeypatch.setattr(torch._utils, "_rebuild_tensor_v2", raises)
+    with pytest.raises(type(error)) as caught:
+        torch.load(path, map_location=raises, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "rules"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), None),
+        (RuntimeError("don't know how to restore data location of torch.storage.UntypedStorage "
+                      "(tagged with hpu)"), ("ENV901",)),
+        (AttributeError("Can't get attribute 'Net' on <module '__main__'>"), ("PKL204",)),
+        (ModuleNotFoundError("No module named 'models'"), ("PKL204",)),
+    ],
+)  # fmt: skip
+def test_other_errors_in_a_load_are_not_called_damage(monkeypatch, tmp_path, error, rules):
+    error = _load_with(monkeypatch, tmp_path, error, weights_only=False)
+    explanation = explain_error(error)
+    assert (explanation.rules if explanation else None) == rules

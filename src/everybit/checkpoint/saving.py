@@ -101,16 +101,18 @@ def save(
     entry = write_proved(obj, place, live)
     files = dict(manifest.files) if manifest is not None else {}
     old = manifest or Manifest(files={}, covers=Covers.FILES)
-    if place.name in files:
+    replaced = place.name in files
+    if replaced:
         # The seal of the file that is replaced must not outlive it.
         del files[place.name]
-        write_manifest(place.parent, replace(old, files=files))
+        write_manifest(place.parent, replace(old, files=files, parity=None))
     entry.name_it()
     write_manifest(
         place.parent,
         replace(
             old,
             files={**files, place.name: entry.sealed},
+            parity=None if replaced else old.parity,  # it was of the bytes that are gone
             sealed_at=now(),
             sealed_by=f"everybit {__version__}",
             save_id=save_id or old.save_id,

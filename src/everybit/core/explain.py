@@ -9,7 +9,7 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.core.messages import MESSAGES, Message
+from everybit.core.messages import MESSAGES, Message, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ _LOADERS: Final = re.compile(
     r"|torch[/\\]distributed[/\\]checkpoint[/\\](?:state_dict_loader|filesystem)"
     r"|safetensors[/\\]|\btorch\.load\b"
 )
+_PLACES: Final = {Where.LOADER: _LOADERS, Where.UNPICKLER: re.compile("_weights_only_unpickler")}
 #: Where loaders keep the path of the file they read.
 _READERS: Final = re.compile(r"[/\\](?:torch|safetensors|transformers)[/\\]")
 _HELD_AS: Final = ("f", "filename", "checkpoint_file", "checkpoint_id", "shard_file", "file_name")
@@ -85,12 +86,13 @@ def explain_error(error: str | BaseException, *, path: str = "") -> Explanation 
     text = error if isinstance(error, str) else _text_of(error)
     frames = error if isinstance(error, str) else _printed(_frames_of(error))
     text = text[:_MAX_TEXT]
-    loads = bool(_LOADERS.search(frames))
     for message in MESSAGES:
         found = message.pattern.search(text)
         if found is None:
             continue
-        if message.bare and not loads and not (pasted and _is_short(message, text)):
+        place = message.raised_in
+        alone = pasted and _is_short(message, text)
+        if place and not alone and not _PLACES[place].search(frames):
             continue
         return _explanation(message, found, path or _path_in(text, error))
     return None

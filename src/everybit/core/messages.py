@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
+
+
+class Where(StrEnum):
+    """Code that raises errors which say little by themselves."""
+
+    LOADER = "loader"
+    UNPICKLER = "unpickler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,23 +28,25 @@ class Message:
         rules: What `everybit verify` would report, the likeliest first.
         what: What is really wrong, as sentences. `{name}` stands for the pattern's first group.
         todo: What to do. `{file}` stands for the file's path.
-        bare: Says so little that it counts only where the error comes from a loader.
+        raised_in: Says so little that it counts only where the error comes from there.
     """
 
     pattern: re.Pattern[str]
     rules: tuple[str, ...]
     what: str
     todo: str
-    bare: bool = False
+    raised_in: Where | None = None
 
 
-def _message(pattern: str, rules: str, what: str, todo: str, *, bare: bool = False) -> Message:
+def _message(
+    pattern: str, rules: str, what: str, todo: str, *, raised_in: Where | None = None
+) -> Message:
     return Message(
         pattern=re.compile(pattern, re.MULTILINE | re.IGNORECASE),
         rules=tuple(rules.split()),
         what=what,
         todo=todo,
-        bare=bare,
+        raised_in=raised_in,
     )
 
 
@@ -59,6 +69,10 @@ _WAY_OUT: Final = (
     "read its tensors without running anything it names. If the class is your own and you trust "
     "the file, name it in `torch.serialization.safe_globals([...])` around this one load, then "
     "save plain state dicts"
+)
+
+_BROKEN_PICKLE: Final = (
+    "The pickle in the file cannot be followed: a byte of it is damaged, or it was cut short."
 )
 
 #: The first that fits counts: specific ones stand before general ones.
@@ -334,21 +348,45 @@ MESSAGES: Final[tuple[Message, ...]] = (
         "FIL104",
         "The file was cut short: torch looks for the archive's end before the file's beginning.",
         f"{_VERIFY}; {_FETCH}",
-        bare=True,
+        raised_in=Where.LOADER,
     ),
     _message(
         r"^\s*(?:\w+\.)*EOFError:?\s*$",
         "FIL118 FIL104",
         "The file is empty, or ends before its first object.",
         f"{_VERIFY}; {_FETCH}",
-        bare=True,
+        raised_in=Where.LOADER,
     ),
     _message(
-        r"^\s*(?:\w+\.)*(?:UnicodeDecodeError|IndexError|KeyError|struct\.error|UnpicklingError"
-        r"|ValueError|AttributeError|TypeError|RuntimeError|OverflowError|MemoryError): ",
+        r"Can't get attribute '([^']+)' on|No module named '([^']+)'",
+        "PKL204",
+        "The file is not shown to be damaged: its pickle names {name}, a class or module that is "
+        "not here. Whole objects were saved instead of a state dict.",
+        "`everybit.load_into(model, {file})` reads a state dict in it without that code; otherwise "
+        "load it where the code is, and save `model.state_dict()`",
+        raised_in=Where.LOADER,
+    ),
+    _message(
+        r"(?:don't|do not) know how to restore data location of .*tagged with (\w+)",
+        "ENV901",
+        "The file is fine: its tensors were saved from a device of kind {name} that this torch "
+        "does not know.",
+        'load it with `torch.load({file}, map_location="cpu")`',
+    ),
+    _message(
+        r"^\s*(?:\w+\.)*(?:UnicodeDecodeError|struct\.error|UnpicklingError|error): ",
         "FIL107 FIL108",
-        "The pickle in the file cannot be followed: a byte of it is damaged, or it was cut short.",
+        _BROKEN_PICKLE,
         _REPAIR,
-        bare=True,
+        raised_in=Where.LOADER,
+    ),
+    _message(
+        r"^\s*(?:\w+\.)*(?:IndexError|KeyError|ValueError|AttributeError|TypeError|RuntimeError"
+        r"|OverflowError|MemoryError|AssertionError): "
+        r"(?!.*(?:out of memory|CUDA|seekable|map_location))",
+        "FIL107 FIL108",
+        _BROKEN_PICKLE,
+        _REPAIR,
+        raised_in=Where.UNPICKLER,
     ),
 )
