@@ -1,7 +1,9 @@
 """The index of a sharded model and its shards disagree.
 
 What:
-    An index (`*.index.json`) says that a tensor lies in a shard which does not hold it. Or a DCP
+    An index (`*.index.json`) says that a tensor lies in a shard which does not hold it. Or a
+    shard holds tensors that the index does not list, or that lie in another one as well. Or the
+    model's config gives sizes that its tensors do not have. Or a DCP
     `.metadata` lists an entry of another dtype or shape than the file holds, or a token file holds
     ids that the vocabulary beside it does not have or that its dtype cannot hold.
 
