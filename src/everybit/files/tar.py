@@ -59,9 +59,11 @@ def read_tar(
             return members, [*damages, *_check_end(source, at)]
         size = _number(block[124:136])
         if not _checksum_holds(block) or size is None:
+            if damages:
+                return members, damages
             damages.append(_damage("a tar header fails its checksum", at, at + BLOCK_BYTES))
             # Another field may be the damaged one, so what it says is tried once.
-            if size is None or block[257:262] != b"ustar" or len(damages) > 1:
+            if size is None or block[257:262] != b"ustar":
                 return members, damages
         start = at + BLOCK_BYTES
         kind = block[156:157]

@@ -180,7 +180,8 @@ def _walk_storages(source: ByteSource, keys: Placed, known: dict[str, Storage]) 
         end = start + storage.num_bytes
         if start <= source.size:
             problem = _count_problem(source, at, storage, index)
-            if problem:
+            if problem and not damages:
+                # Once bytes are lost or too many, every count after them reads wrong.
                 damages.append(_damage(problem, at, start))
         label = f"storage {key}"
         places[key] = Held(label=label, start=start, end=end, size=storage.num_bytes)
@@ -215,7 +216,7 @@ def _check_end(
     skipped: list[Skipped],
 ) -> list[Damage]:
     """Return what is wrong with the file's size: cut, or followed by bytes that are not its own."""
-    if storages.end > source.size:
+    if storages.end > source.size and not storages.damages:
         whole = [
             tensor.name
             for tensor in tensors

@@ -82,6 +82,11 @@ def read_structure(source: ByteSource) -> Structure:
     with paused_collection():
         listed, damages = read_tar(source, most=_MAX_HEADERS)
         members = {member.name: member for member in reversed(listed)}
+        if len(members) < len(listed) and not damages:
+            # Loaders take the last one, other tools the first.
+            again = next(m for m in listed if members[m.name] is not m)
+            what = f"member {again.name} stands twice"
+            damages.append(_damage(what, again.start, again.end, again.name))
         contents = _Contents()
         absent = sorted(MEMBER_NAMES - members.keys())
         if absent and not damages:

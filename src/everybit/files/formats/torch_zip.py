@@ -176,10 +176,13 @@ def _place(
         placed = place_tensor(spec, held, _held(record), big_endian=big_endian)
         if isinstance(placed, FileTensor):
             tensors.append(placed)
-        elif isinstance(placed, Damage):
-            damages.append(placed)
-        else:
+        elif not isinstance(placed, Damage):
             skipped.append(Skipped(what=f"tensor {spec.name}", why=placed))
+        elif member is None and structure.damages:
+            # The directory lost the member; that is told.
+            skipped.append(Skipped(what=f"tensor {spec.name}", why="its member is lost"))
+        else:
+            damages.append(placed)
     tensors.sort(key=lambda tensor: (tensor.byte_ranges[:1], tensor.name))
     remarks = ("elements are stored big-endian",) if big_endian else ()
     return replace(

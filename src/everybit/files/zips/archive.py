@@ -7,12 +7,17 @@ Reading never raises for damage unless there is no directory at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from everybit.core.finding import Location
 from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.zips import records as zr
+from everybit.files.zips.agreement import (
+    check_names,
+    check_uniform,
+    record_damage,
+    without_overlaps,
+)
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
@@ -95,7 +100,9 @@ def read_archive(source: ByteSource) -> Archive:
         entry = zr.parse_central(data, at)
         if entry is None:
             place = directory.start + at
-            damages.append(_damage("a central directory entry is damaged", (place, place + 4)))
+            damages.append(
+                record_damage("a central directory entry is damaged", (place, place + 4))
+            )
             at = data.find(zr.CENTRAL_MARK, at + 1)
             if at < 0:
                 break
@@ -105,15 +112,16 @@ def read_archive(source: ByteSource) -> Archive:
     if len(entries) != directory.num_entries and not damages:
         span = (directory.start, directory.start + directory.size)
         damages.append(
-            _damage(
+            record_damage(
                 f"its end record counts {directory.num_entries} members and its central directory "
                 f"lists {len(entries)}",
                 span,
             )
         )
     members = [_member(source, entry, place, directory, damages) for entry, place in entries]
-    members = _without_overlaps(members, damages)
-    _check_names(members, damages)
+    check_uniform(entries, damages)
+    members = without_overlaps(members, damages)
+    check_names(members, damages)
     return Archive(
         members=tuple(members),
         damages=tuple(damages[:_MAX_DAMAGES]),
@@ -131,13 +139,6 @@ def ends_as_archive(source: ByteSource) -> bool:
     return not damages and source.read(directory.start, 4) in (zr.CENTRAL_MARK, zr.END64_MARK, b"")
 
 
-def _damage(
-    message: str, byte_range: tuple[int, int], member: str | None = None, **evidence: object
-) -> Damage:
-    where = Location(member=member, byte_range=byte_range)
-    return Damage(rule="FIL107", message=message, where=where, evidence=evidence)
-
-
 def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
     tail_start = max(0, source.size - _END_SEARCH_BYTES)
     tail = source.read(tail_start, source.size - tail_start)
@@ -153,7 +154,7 @@ def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
     after = place + zr.END.size + comment
     if after != source.size:
         damages.append(
-            _damage(
+            record_damage(
                 "bytes follow its end-of-archive record", (min(after, source.size), source.size)
             )
         )
@@ -167,17 +168,19 @@ def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
             (total, total64, 0xFFFF), (size, size64, 0xFFFFFFFF), (start, start64, 0xFFFFFFFF),
         )  # fmt: skip
         if any(small not in (large, full) for small, large, full in pairs):
-            damages.append(_damage("its two end records disagree", (place64, place + zr.END.size)))
+            damages.append(
+                record_damage("its two end records disagree", (place64, place + zr.END.size))
+            )
             if start64 + size64 != place64 and start + size == place64:
                 here64, total64, size64, start64 = here, total, size, start
         here, total, size, start, disk, first_disk = here64, total64, size64, start64, 0, 0
     if disk or first_disk or here != total:
         damages.append(
-            _damage("its end record speaks of several disks", (place, place + zr.END.size))
+            record_damage("its end record speaks of several disks", (place, place + zr.END.size))
         )
     if start + size != end_of_directory:
         damages.append(
-            _damage(
+            record_damage(
                 "its end record gives a place for the central directory where that is not",
                 (place, place + zr.END.size),
                 directory_start=start,
@@ -214,20 +217,25 @@ def _find_zip64(
     if locator[:4] != zr.LOCATOR64_MARK:
         if record_mark != zr.END64_MARK:
             return None
-        damages.append(_damage("its ZIP64 locator is damaged", (locator_at, locator_at + 4)))
+        damages.append(record_damage("its ZIP64 locator is damaged", (locator_at, locator_at + 4)))
         record_at = guess
     else:
         _, disk, record_at, num_disks = zr.LOCATOR64.unpack(locator)
         if disk or num_disks > 1 or record_at != guess:
-            damages.append(_damage("its ZIP64 locator is damaged", (locator_at, place)))
+            damages.append(record_damage("its ZIP64 locator is damaged", (locator_at, place)))
             record_at = guess
     record = source.read(record_at, zr.END64.size) if record_at >= 0 else b""
     if len(record) < zr.END64.size or record[:4] != zr.END64_MARK:
-        damages.append(_damage("its ZIP64 end record is damaged", (max(record_at, 0), locator_at)))
+        damages.append(
+            record_damage("its ZIP64 end record is damaged", (max(record_at, 0), locator_at))
+        )
         return None
-    _, length, _, _, disk, first_disk, here, total, size, start = zr.END64.unpack(record)
-    if length != zr.END64.size - 12:
-        damages.append(_damage("its ZIP64 end record is damaged", (record_at + 4, record_at + 12)))
+    _, length, made_by, needed, disk, first_disk, here, total, size, start = zr.END64.unpack(record)
+    known = {made_by & 0xFF, needed} <= zr.VERSIONS and made_by >> 8 in zr.SYSTEMS
+    if length != zr.END64.size - 12 or not known:
+        damages.append(
+            record_damage("its ZIP64 end record is damaged", (record_at + 4, record_at + 12))
+        )
     return record_at, disk, first_disk, here, total, size, start
 
 
@@ -242,7 +250,7 @@ def _member(
     entry_range = (place, place + zr.CENTRAL.size)
 
     def unusable(message: str, byte_range: tuple[int, int]) -> Member:
-        damages.append(_damage(message, byte_range, name))
+        damages.append(record_damage(message, byte_range, name))
         return _build(entry, start=0, end=0, usable=False)
 
     head = source.read(offset, zr.LOCAL.size) if offset < directory.start else b""
@@ -276,19 +284,34 @@ def _member(
     if odd or entry.disk:
         labels = ", ".join(odd) or "disk number"
         damages.append(
-            _damage(
+            record_damage(
                 f"the two headers of member {name} disagree ({labels})",
                 (offset, offset + zr.LOCAL.size),
                 name,
                 central_range=list(entry_range),
             )
         )
-    problem = zr.padding_problem(local.extra)
+    problem = zr.extra_problem(local.extra)
     if problem is not None:
         at = start - len(local.extra) + problem
-        damages.append(_damage(f"the padding before member {name} is damaged", (at, at + 1), name))
+        damages.append(
+            record_damage(f"the padding before member {name} is damaged", (at, at + 1), name)
+        )
+    if local.flags & zr.FLAG_DESCRIPTOR and not _is_open(local, entry):
+        message = f"the local header of member {name} is damaged (checksum or sizes)"
+        damages.append(record_damage(message, (offset + 14, offset + 26), name))
     other_crc = _second_crc(source, entry, local, end, damages)
     return _build(entry, start=start, end=end, usable=True, other_crc=other_crc)
+
+
+def _is_open(local: zr.LocalHeader, entry: zr.CentralEntry) -> bool:
+    """Return whether a header left what follows the data to be said there, or says the same."""
+    nothing = (0, 0xFFFFFFFF)
+    return (
+        local.crc in (0, entry.crc)
+        and local.size in (*nothing, entry.size)
+        and local.compressed_size in (*nothing, entry.compressed_size)
+    )
 
 
 def _second_crc(
@@ -300,10 +323,10 @@ def _second_crc(
 ) -> int | None:
     """Hold the sizes after or before the data against the entry; return a CRC that differs."""
     if (entry.flags | local.flags) & zr.FLAG_DESCRIPTOR:
-        found = zr.parse_descriptor(source.read(end, 24), entry.size)
+        found = zr.parse_descriptor(source.read(end, 24), entry.size, entry.compressed_size)
         if found is None or found[1] != entry.size:
             damages.append(
-                _damage(
+                record_damage(
                     f"the data descriptor of member {entry.name} is damaged",
                     (end, end + 16),
                     entry.name,
@@ -315,7 +338,7 @@ def _second_crc(
         crc = local.crc
         if (local.size, local.compressed_size) != (entry.size, entry.compressed_size):
             damages.append(
-                _damage(
+                record_damage(
                     f"the two headers of member {entry.name} disagree (sizes)",
                     (entry.header_offset, entry.header_offset + zr.LOCAL.size),
                     entry.name,
@@ -340,43 +363,3 @@ def _build(
         end=end,
         usable=usable,
     )
-
-
-def _without_overlaps(members: list[Member], damages: list[Damage]) -> list[Member]:
-    order = sorted(
-        (index for index, member in enumerate(members) if member.usable),
-        key=lambda index: members[index].header_offset,
-    )
-    result = list(members)
-    reach, owner = 0, ""
-    for index in order:
-        member = members[index]
-        if member.header_offset < reach:
-            damages.append(
-                _damage(
-                    f"members {owner} and {member.name} overlap",
-                    (member.header_offset, min(reach, member.end)),
-                    member.name,
-                )
-            )
-            result[index] = replace(member, usable=False)
-        if member.end > reach:
-            reach, owner = member.end, member.name
-    return result
-
-
-def _check_names(members: list[Member], damages: list[Damage]) -> None:
-    seen: dict[str, str] = {}
-    for member in members:
-        # PyTorch looks names up without regard to case.
-        key = member.name.casefold()
-        if key in seen:
-            damages.append(
-                _damage(
-                    f"two members are called {member.name}",
-                    (member.header_offset, member.end or member.header_offset + 4),
-                    member.name,
-                    first=seen[key],
-                )
-            )
-        seen.setdefault(key, member.name)

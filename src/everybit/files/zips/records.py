@@ -31,6 +31,10 @@ FLAG_DESCRIPTOR: Final = 8
 _FLAG_UTF8: Final = 1 << 11
 _SATURATED32: Final = 0xFFFFFFFF
 _ZIP64_FIELD: Final = 1
+_PADDING_FIELD: Final = int.from_bytes(b"FB", "little")
+#: Versions of the format and systems that writers name, in use at all.
+VERSIONS: Final = frozenset({0, 10, 11, 20, 21, 23, 25, 27, 30, 45, 46, 50, 51, 52, 61, 62, 63})
+SYSTEMS: Final = frozenset({0, 3, 10, 11, 19})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,7 @@ class CentralEntry:
 
     name: str
     raw_name: bytes
+    made_by: int
     flags: int
     method: int
     version_needed: int
@@ -47,6 +52,7 @@ class CentralEntry:
     compressed_size: int
     size: int
     disk: int
+    attributes: tuple[int, int]
     header_offset: int
     length: int
 
@@ -71,9 +77,10 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
     """Return the entry at `offset`, or None where there is none or it is cut."""
     if offset + CENTRAL.size > len(data):
         return None
-    mark, _, needed, flags, method, time, date, crc, packed, size, n, m, k, disk, _, _, local = (
-        CENTRAL.unpack_from(data, offset)
-    )
+    (
+        mark, made_by, needed, flags, method, time, date, crc, packed, size, n, m, k, disk,
+        internal, external, local,
+    ) = CENTRAL.unpack_from(data, offset)  # fmt: skip
     length = CENTRAL.size + n + m + k
     if mark != CENTRAL_MARK or offset + length > len(data):
         return None
@@ -89,6 +96,7 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
     return CentralEntry(
         name=decode_name(raw_name, flags),
         raw_name=raw_name,
+        made_by=made_by,
         flags=flags,
         method=method,
         version_needed=needed,
@@ -97,6 +105,7 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
         compressed_size=packed,
         size=size,
         disk=disk,
+        attributes=(internal, external),
         header_offset=local,
         length=length,
     )
@@ -130,22 +139,25 @@ def parse_local(data: bytes) -> LocalHeader | None:
     )
 
 
-def parse_descriptor(data: bytes, size: int) -> tuple[int, int, int] | None:
+def parse_descriptor(
+    data: bytes, size: int, packed_size: int | None = None
+) -> tuple[int, int, int] | None:
     """Return `(crc, size, length)` of the data descriptor at the start of `data`.
 
-    The record has two widths and says nothing about which: the one that gives `size` is taken.
+    The record has two widths and says nothing about which: the one that gives `size` is taken. A
+    compressed size that is not the wanted one gives the size -1.
     """
     if data[:4] != DESCRIPTOR_MARK:
         return None
     for layout in (struct.Struct("<3I"), struct.Struct("<I2Q")):
         if len(data) >= 4 + layout.size:
             crc, packed, plain = layout.unpack_from(data, 4)
-            if plain == size and packed <= size:
+            if plain == size and (packed <= size if packed_size is None else packed == packed_size):
                 return crc, plain, 4 + layout.size
     if len(data) < 16:
         return None
     crc, _, plain = struct.unpack_from("<3I", data, 4)
-    return crc, plain, 16
+    return crc, plain if plain != size else -1, 16
 
 
 def decode_name(raw: bytes, flags: int) -> str:
@@ -155,22 +167,31 @@ def decode_name(raw: bytes, flags: int) -> str:
     return raw.decode("cp437", "surrogateescape")
 
 
-def padding_problem(extra: bytes) -> int | None:
-    """Return the offset of a byte in `extra` that PyTorch's padding field cannot hold.
+def extra_problem(extra: bytes) -> int | None:
+    """Return the offset of a byte in a local header's extra field that cannot be right, or None.
 
-    PyTorch aligns storages with an extra field `FB` filled with `Z`; another byte among them is
-    damage. None where the field is right, absent, or another writer's.
+    The field is a chain of ids, lengths and bodies, and may end in zeros. PyTorch aligns storages
+    with a body of the id `FB` filled with `Z`; another byte among them, or an id or a length that
+    one flipped bit away would be right, is damage.
     """
-    if extra[:2] != b"FB" or len(extra) < 4:
-        return None
-    length = int.from_bytes(extra[2:4], "little")
-    body = extra[4:]
-    others = len(body) - body.count(b"Z")
-    if length != len(body):
-        return 2 if not others and len(body) > 1 else None
-    if 0 < others <= len(body) // 8 + 1:
-        return 4 + next(place for place, byte in enumerate(body) if byte != 0x5A)
-    return None
+    at = 0
+    while len(extra) - at >= 4:
+        if not extra[at:].strip(b"\0"):
+            return None
+        kind, length = struct.unpack_from("<2H", extra, at)
+        body = extra[at + 4 : at + 4 + length]
+        if len(body) < length:
+            return at + 2
+        if kind == _PADDING_FIELD:
+            others = len(body) - body.count(b"Z")
+            if others:
+                return at + 4 + next(place for place, byte in enumerate(body) if byte != 0x5A)
+        elif (kind ^ _PADDING_FIELD).bit_count() == 1 or (
+            length > 3 and body.count(b"Z") == length
+        ):
+            return at
+        at += 4 + length
+    return at if extra[at:].strip(b"\0") else None
 
 
 def _zip64_values(extra: bytes) -> list[int]:
