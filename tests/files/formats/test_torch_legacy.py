@@ -122,6 +122,19 @@ def test_a_count_that_the_object_contradicts(legacy):
         torch.load(legacy, weights_only=False)
 
 
+@pytest.mark.parametrize(
+    "change", [lambda d, at: d[:at] + d[at + 17 :], lambda d, at: d[:at] + bytes(9) + d[at:]]
+)
+def test_bytes_lost_or_too_many_in_the_middle_are_one_finding(legacy, change):
+    tensors = [tensor for tensor in read_tensors(legacy).tensors if tensor.byte_ranges]
+    hit = max(tensors[:-3], key=lambda tensor: tensor.num_bytes)
+    legacy.write_bytes(change(legacy.read_bytes(), hit.start + 400))
+    finding = only(legacy)
+    assert finding.rule == "FIL107"
+    assert "count" in finding.message
+    assert finding.where.byte_range[0] >= hit.byte_ranges[0][1]
+
+
 def test_bytes_after_the_last_storage(legacy):
     size = legacy.stat().st_size
     with legacy.open("ab") as file:

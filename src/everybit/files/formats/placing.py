@@ -87,7 +87,7 @@ def place_tensor(
     end = held.end if held.compressed else held.start + needed
     unreadable = "its member is compressed" if held.compressed else ""
     if held.unplaced:
-        unreadable = "its member cannot be placed in the file"
+        unreadable = "its place in the file is not certain"
         begin = end = 0
     return FileTensor(
         name=spec.name,

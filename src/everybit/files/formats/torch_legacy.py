@@ -8,7 +8,7 @@ object's pickle says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Location
@@ -169,6 +169,7 @@ def _walk_storages(source: ByteSource, keys: Placed, known: dict[str, Storage]) 
             damages=[_damage("the list of its storages is no list of keys", keys.start, keys.end)],
         )
     at = keys.end
+    wrong: list[int] = []
     for index, key in enumerate(listed):
         storage = known.get(key)
         if storage is None or key in places:
@@ -180,12 +181,19 @@ def _walk_storages(source: ByteSource, keys: Placed, known: dict[str, Storage]) 
         end = start + storage.num_bytes
         if start <= source.size:
             problem = _count_problem(source, at, storage, index)
+            if problem:
+                wrong.append(index)
             if problem and not damages:
                 # Once bytes are lost or too many, every count after them reads wrong.
                 damages.append(_damage(problem, at, start))
         label = f"storage {key}"
         places[key] = Held(label=label, start=start, end=end, size=storage.num_bytes)
         at = end
+    if wrong and at != source.size:
+        # Bytes are missing or too many in the storage before the first wrong count.
+        for key in listed[max(0, wrong[0] - 1) :]:
+            if key in places:
+                places[key] = replace(places[key], unplaced=True)
     absent = [key for key, storage in known.items() if key not in places and storage.num_bytes]
     if absent and not damages:
         message = f"storage {absent[0][:80]} of its object is not in the list of its storages"

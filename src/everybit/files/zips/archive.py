@@ -7,7 +7,7 @@ Reading never raises for damage unless there is no directory at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import Damage, MalformedError, malformed
@@ -291,6 +291,10 @@ def _member(
                 central_range=list(entry_range),
             )
         )
+    methods = (zr.STORED, zr.DEFLATED)
+    if entry.method not in methods and local.method in methods:
+        # The field is damaged, and told above; the other one still reads the data.
+        entry = replace(entry, method=local.method)
     problem = zr.extra_problem(local.extra)
     if problem is not None:
         at = start - len(local.extra) + problem
