@@ -160,13 +160,17 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        self._look()
 
     def _sample(self) -> None:
-        status = Path("/proc/self/status")
         while not self._ended.wait(0.005):
-            for line in status.read_text(encoding="ascii").splitlines():
-                if line.startswith("RssAnon"):
-                    self.peak = max(self.peak, int(line.split()[1]) / 1024)
+            self._look()
+
+    def _look(self) -> None:
+        status = Path("/proc/self/status")
+        for line in status.read_text(encoding="ascii").splitlines():
+            if line.startswith("RssAnon"):
+                self.peak = max(self.peak, int(line.split()[1]) / 1024)
 
 
 def main() -> None:

@@ -123,6 +123,9 @@ def campaign(
                 result[key] = dict(sorted(total.items()))
             for key in ("peak_growth_mib", "slowest_cpu_s"):
                 result[key] = max(result.get(key, 0.0), told.get(key, 0.0))
+            result["cpu_seconds"] = round(
+                result.get("cpu_seconds", 0.0) + told.get("cpu_seconds", 0.0), 1
+            )
             result["seconds"] = round(time.perf_counter() - began, 1)
             if out is not None:
                 out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -239,6 +239,7 @@ def read_all(fuzzer: Fuzzer, first: int, count: int, progress: int) -> dict[str,
         "statuses": dict(fuzzer.statuses),
         "peak_growth_mib": round(peak - base, 1),
         "slowest_cpu_s": round(slowest, 3),
+        "cpu_seconds": round(time.process_time(), 1),
     }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 
 import pytest
 import torch
+from bench.subjects import write_tar
 from safetensors.torch import save_file
 
 import everybit
+from everybit.core.finding import Severity
 from everybit.core.verdict import Status
 
 
@@ -78,3 +82,22 @@ def test_what_is_no_index_is_a_finding(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     found = [(f.rule, f.where.path) for f in everybit.verify(tmp_path).findings]
     assert ("FIL107", path.name) in found
+
+
+@pytest.mark.parametrize("name", ["pickle", "tensors", "storages", "sys_info"])
+def test_a_tar_member_that_stands_twice(tmp_path, name):
+    # `torch.load` reads the last of two members of a name.
+    path = tmp_path / "model.pt"
+    state = {"w": torch.randn(200, 100)}
+    write_tar(path, state, list(state.values()))
+    everybit.seal(tmp_path)
+    assert everybit.verify(tmp_path).status is Status.CLEAN
+    with tarfile.open(path, "a") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = 300
+        archive.addfile(entry, io.BytesIO(bytes(300)))
+    for _ in range(2):
+        (finding,) = everybit.verify(tmp_path).findings
+        assert finding.severity is Severity.ERROR
+        (tmp_path / "MANIFEST.everybit.json").unlink(missing_ok=True)
+    assert finding.rule == "FIL107"
