@@ -26,7 +26,7 @@ from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
 _BATCH: Final = 10_000
 _MAX_KEPT: Final = 100
 #: Share of the inputs that meet their parser alone; the others all that is built on it.
-PARSED_ONLY: Final = 0.75
+PARSED_ONLY: Final = 0.9
 #: A child that has not begun a new input for so long stands still (the machine may be busy).
 _STANDSTILL_S: Final = 300.0
 
