@@ -12,6 +12,7 @@ from everybit.core.verdict import Checked, Coverage, Verdict
 from everybit.files.checks.listed import check_listed
 from everybit.files.checks.placed import Thoroughness
 from everybit.files.checks.verifying import verify_file, verify_folder
+from everybit.files.kept import keep_structures
 from everybit.files.outcome import Outcome
 from everybit.files.passes import no_progress
 from everybit.files.seals.manifest import SIGNATURE_NAME
@@ -81,11 +82,12 @@ def verify(
             key=public,
             expected=expected,
         )
-        if path.is_dir():
-            outcome = verify_folder(path, how)
-            check_listed(path, how, outcome)
-        else:
-            outcome = verify_file(path, how)
+        with keep_structures():
+            if path.is_dir():
+                outcome = verify_folder(path, how)
+                check_listed(path, how, outcome)
+            else:
+                outcome = verify_file(path, how)
         outcome.add(expected.outcome)
         if public is not None:
             _demand_signature(path, public, expected, outcome)

@@ -23,6 +23,7 @@ from everybit.files.formats import (
     torch_zip,
 )
 from everybit.files.identify import identify
+from everybit.files.kept import keep_structure, kept_structure
 from everybit.files.source import ByteSource
 from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor, FileTensors
@@ -61,15 +62,25 @@ def read_structure(source: ByteSource) -> Structure:
 
     Damage that ends the reading is in the result like any other.
     """
+    known = kept_structure(source)
+    if known is not None:
+        return known
+    structure = _read(source)
+    keep_structure(source, structure)
+    return structure
+
+
+def _read(source: ByteSource) -> Structure:
     kind = identify(source)
+    reader = _READERS.get(kind)
     try:
-        reader = _READERS.get(kind)
         if reader is not None:
             return reader(source)
     except TooLargeError as error:
-        return Structure(format=kind, skipped=(Skipped(what=TENSORS, why=error.damage.message),))
+        skipped = (Skipped(what=TENSORS, why=error.damage.message),)
+        return Structure(format=kind, skipped=skipped, values_whole=False)
     except MalformedError as error:
-        return Structure(format=kind, damages=(error.damage,))
+        return Structure(format=kind, damages=(error.damage,), values_whole=False)
     return Structure(format=kind)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from everybit.core.verdict import Skipped
     from everybit.files.damage import Damage
+    from everybit.files.pickles.plain import Plain
     from everybit.files.tensor import FileFormat, FileTensor
     from everybit.files.zips.archive import Member
 
@@ -30,6 +33,9 @@ class Structure:
         notes: Remarks for people.
         order: Names of the tensors as the pickle lists them (a state dict's order); empty where
             the format keeps none.
+        values: Plain values beside the tensors, by dotted key path.
+        values_whole: These are all; False where there are too many, objects of other classes
+            whose insides are not looked into, or a pickle that could not be read.
     """
 
     format: FileFormat
@@ -40,6 +46,8 @@ class Structure:
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    values: Mapping[str, Plain] = field(default_factory=dict)
+    values_whole: bool = True
 
     @property
     def given_up(self) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import DamagedError, PathError
 from everybit.files.elements import canonical_chunks, expands_too_far, tensor_digest
-from everybit.files.pickles.plain_values import Plain, read_plain_values
 from everybit.files.reading import read_structure
 from everybit.files.source import ByteSource
 from everybit.files.tensor import FileFormat, FileTensor
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
+    from everybit.files.pickles.plain import Plain
+
 _NOT_TRAINED: Final = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
 _LAST: Final = 1 << 62
-#: Every entry of a DCP file is an archive of its own; the values of so many are not read.
-_MANY_ENTRIES: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +67,6 @@ def read_contents(path: str | PathLike[str], name: str = "") -> Contents:
     with ByteSource(place) as source:
         structure = read_structure(source)
         size = source.size
-    values: Mapping[str, Plain] = {}
-    many = structure.format is FileFormat.DISTCP and len(structure.tensors) > _MANY_ENTRIES
-    if structure.format is not FileFormat.SAFETENSORS and structure.format.readable and not many:
-        values, _ = read_plain_values(place)
     why = structure.damages[0].message if structure.damages else structure.given_up
     if not structure.format.readable:
         why = why or f"its format is {structure.format}"
@@ -83,7 +78,7 @@ def read_contents(path: str | PathLike[str], name: str = "") -> Contents:
         size_bytes=size,
         format=structure.format,
         tensors=tuple(sorted(tensors, key=_key_order)) if ordered else tensors,
-        values=values,
+        values=structure.values,
         ordered=ordered,
         whole=not why,
         why=why,

@@ -6,6 +6,7 @@ where it speaks of another file, they are found one after the other by their own
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,17 +16,19 @@ from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError
 from everybit.files.formats import torch_zip
 from everybit.files.formats.dcp_metadata import METADATA_NAME, DcpEntry, DcpMetadata, read_metadata
+from everybit.files.formats.distcp_shift import Shift, find_shift, is_archive
 from everybit.files.source import ByteSource
 from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat
 from everybit.files.window import Window
 from everybit.files.zips.archive import ends_as_archive
-from everybit.files.zips.records import END_MARK, LOCAL_MARK
+from everybit.files.zips.records import END_MARK
 from everybit.files.zips.runs import find_archives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everybit.files.pickles.plain import Plain
     from everybit.files.tensor import FileTensor
 
 _MAX_DAMAGES: Final = 100
@@ -64,7 +67,7 @@ def is_distcp(source: ByteSource) -> bool:
     if end >= source.size:
         return False
     tail = source.read(max(end, source.size - _TAIL_BYTES), _TAIL_BYTES)
-    return _is_archive(source, end) or END_MARK in tail
+    return is_archive(source, end) or END_MARK in tail
 
 
 def metadata_beside(source: ByteSource) -> DcpMetadata | str | None:
@@ -99,6 +102,7 @@ def read_structure(source: ByteSource) -> Structure:
         skipped.append(Skipped(what="names of its tensors", why=why))
     members = tuple(member for each in entries for member in each.structure.members)
     filled = [member for member in members if member.size]
+    values, values_whole = _values(entries)
     return Structure(
         format=FileFormat.DISTCP,
         tensors=tuple(tensor for each in entries for tensor in each.structure.tensors),
@@ -111,7 +115,22 @@ def read_structure(source: ByteSource) -> Structure:
         has_checksums=not filled or 2 * sum(each.crc != 0 for each in filled) > len(filled),
         skipped=(*skipped, *(item for each in entries for item in each.structure.skipped)),
         notes=() if known is not None else (f"no {METADATA_NAME} beside it names its tensors",),
+        values=values,
+        values_whole=values_whole,
     )
+
+
+def _values(entries: list[ReadEntry]) -> tuple[dict[str, Plain], bool]:
+    """Return the plain values of the entries that are no chunks of tensors, and if all are."""
+    found: dict[str, Plain] = {}
+    whole = True
+    for each in entries:
+        if each.listed is not None and each.listed.offset is not None:
+            continue
+        held = each.structure.values
+        found |= {f"{each.label}.{key}" if key else each.label: v for key, v in held.items()}
+        whole = whole and each.structure.values_whole
+    return found, whole
 
 
 def read_entries(
@@ -136,6 +155,10 @@ def read_entries(
         skipped.append(Skipped(what=f"agreement with {METADATA_NAME}", why=why))
         return _scan(source, skipped, metadata, listed), damages, skipped
     if metadata is not None and listed:
+        moved = find_shift(source, listed)
+        if moved is not None:
+            entries = _read_moved(source, metadata, listed, moved, skipped)
+            return entries, [moved.damage], skipped
         if _lies_as_listed(source, listed):
             return _read_listed(source, metadata, listed, damages, skipped), damages, skipped
         entries = _scan(source, skipped)
@@ -163,21 +186,40 @@ def _scan(
     return entries
 
 
-def _is_archive(source: ByteSource, start: int) -> bool:
-    return source.read(start, 4) == LOCAL_MARK
-
-
 def _lies_as_listed(source: ByteSource, listed: list[DcpEntry]) -> bool:
-    """Return whether archives begin at most places that are inside the file, at one at least."""
+    """Return whether archives begin at most places that are inside the file, or nowhere else."""
     inside = [e for e in listed if e.end <= source.size and not e.transforms and e.end > e.start]
     if not inside:
         return True
-    return 2 * sum(_is_archive(source, entry.start) for entry in inside) >= len(inside)
+    if 2 * sum(is_archive(source, entry.start) for entry in inside) >= len(inside):
+        return True
+    starts = {entry.start for entry in listed}
+    found = [start for start, _ in find_archives(source, most=len(listed) + 1)]
+    # Overwritten for the most part, what is left still lies in its place.
+    whole = [start for start in found if is_archive(source, start)]
+    return bool(whole) and starts.issuperset(whole) and source.size == listed[-1].end
+
+
+def _read_moved(
+    source: ByteSource,
+    metadata: DcpMetadata,
+    listed: list[DcpEntry],
+    shift: Shift,
+    skipped: list[Skipped],
+) -> list[ReadEntry]:
+    """Read the entries before and behind the one that lost or gained bytes, where they are now."""
+    entries = []
+    for index, (entry, label) in enumerate(zip(listed, _labels(metadata, listed), strict=True)):
+        if index != shift.hit:
+            by = shift.distance if index > shift.hit else 0
+            place = (entry.start + by, entry.end + by)
+            entries.append(_read_one(source, label, *place, entry, skipped))
+    return entries
 
 
 def _misplaced(source: ByteSource, listed: list[DcpEntry], moot: list[Damage]) -> Damage:
     more = {"structure": [damage.message for damage in moot[:3]]} if moot else {}
-    wrong = [entry for entry in listed if not _is_archive(source, entry.start)]
+    wrong = [entry for entry in listed if not is_archive(source, entry.start)]
     return Damage(
         rule="FIL114",
         message=f"its entries do not lie where {METADATA_NAME} says ({len(wrong)} of {len(listed)} "
@@ -207,14 +249,10 @@ def _read_listed(
     damages: list[Damage],
     skipped: list[Skipped],
 ) -> list[ReadEntry]:
-    counts: dict[str, int] = {}
-    for entry in listed:
-        counts[entry.name] = counts.get(entry.name, 0) + 1
     entries: list[ReadEntry] = []
     odd: list[dict[str, Any]] = []
     reach = 0
-    for entry in listed:
-        label = entry.name if counts[entry.name] == 1 else _chunk_name(metadata, entry)
+    for entry, label in zip(listed, _labels(metadata, listed), strict=True):
         if reach < min(entry.start, source.size):
             damages.append(_stray(reach, min(entry.start, source.size)))
         reach = max(reach, entry.end)
@@ -234,6 +272,14 @@ def _read_listed(
     if odd:
         damages.append(_disagrees(odd))
     return entries
+
+
+def _labels(metadata: DcpMetadata, listed: list[DcpEntry]) -> list[str]:
+    """Return what entries are called: their tensor, and the chunk where the file has several."""
+    counts = Counter(entry.name for entry in listed)
+    return [
+        entry.name if counts[entry.name] == 1 else _chunk_name(metadata, entry) for entry in listed
+    ]
 
 
 def _chunk_name(metadata: DcpMetadata, entry: DcpEntry) -> str:
@@ -314,7 +360,7 @@ def _read_one(
     try:
         inner = torch_zip.read_structure(Window(source, start, end))
     except MalformedError as error:
-        inner = Structure(format=FileFormat.ZIP, damages=(error.damage,))
+        inner = Structure(format=FileFormat.ZIP, damages=(error.damage,), values_whole=False)
     else:
         if inner.format is FileFormat.ZIP and not inner.damages:
             skipped.append(Skipped(what=f"entry {label}", why="it is no torch archive"))
@@ -334,6 +380,8 @@ def _read_one(
         ),
         has_checksums=inner.has_checksums,
         skipped=tuple(replace(item, what=f"{label}: {item.what}") for item in inner.skipped),
+        values=inner.values,
+        values_whole=inner.values_whole,
     )
     return ReadEntry(label=label, start=start, end=end, listed=listed, structure=moved)
 

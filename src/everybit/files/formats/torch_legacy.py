@@ -17,6 +17,7 @@ from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError
 from everybit.files.formats.placing import Held, place_tensor
 from everybit.files.pickles.nodes import DictNode, ListNode
+from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.stream import Placed, read_pickle_at
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.pickles.torch_values import OddError, Storage, as_text, describe_storage
@@ -91,12 +92,15 @@ def _read(source: ByteSource) -> Structure:
             skipped.append(Skipped(what=f"tensor {spec.name}", why=placed))
     tensors.sort(key=lambda tensor: (tensor.byte_ranges[:1], tensor.name))
     damages += _check_end(source, storages, tensors, specs, skipped)
+    values, values_whole = collect_plain(record.pickle)
     return Structure(
         format=FileFormat.TORCH_LEGACY,
         tensors=tuple(tensors),
         damages=tuple(damages[:_MAX_DAMAGES]),
         skipped=tuple(skipped),
         order=tuple(spec.name for spec in specs),
+        values=values,
+        values_whole=values_whole,
     )
 
 

@@ -18,6 +18,7 @@ from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.formats.placing import Held, place_tensor
 from everybit.files.pickles.nodes import ListNode, Node, Persistent, TupleNode
+from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.stream import Placed, read_pickle_at
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.pickles.torch_values import Storage, TensorSpec, as_text, storage_dtype
@@ -94,15 +95,20 @@ def read_structure(source: ByteSource) -> Structure:
         elif source.size % _RECORD_BYTES and not damages:
             damages.append(_cut_padding(source))
         if absent:
-            return Structure(format=FileFormat.TORCH_TAR, damages=tuple(damages))
+            return Structure(
+                format=FileFormat.TORCH_TAR, damages=tuple(damages), values_whole=False
+            )
         try:
             _read_storages(source, members["storages"], contents)
             _read_tensors(source, members["tensors"], contents)
             record = _read_object(source, members)
         except MalformedError as error:
             contents.damages.append(error.damage)
-            return _finished(source, damages, contents, [], [])
-        return _placed(source, damages, contents, record)
+            found = _finished(source, damages, contents, [], [])
+            return replace(found, values_whole=False)
+        values, values_whole = collect_plain(record.pickle)
+        found = _placed(source, damages, contents, record)
+        return replace(found, values=values, values_whole=values_whole)
 
 
 def _cut_padding(source: ByteSource) -> Damage:

@@ -13,6 +13,7 @@ from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
 from everybit.files.formats.placing import Held, place_tensor
 from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor
@@ -141,20 +142,21 @@ def _with_tensors(
 ) -> Structure:
     damages = list(structure.damages)
     if not record.usable:
-        return structure
+        return replace(structure, values_whole=False)
     if record.size > MAX_PICKLE_BYTES:
         why = f"its pickle record has {record.size} bytes"
-        return replace(structure, skipped=(Skipped(what=TENSORS, why=why),))
+        return replace(structure, skipped=(Skipped(what=TENSORS, why=why),), values_whole=False)
     try:
         data, _ = read_pickle(source, record)
         with paused_collection():
             return _place(source, structure, archive, root, record, interpret(data))
     except TooLargeError as error:
-        return replace(structure, skipped=(Skipped(what=TENSORS, why=error.damage.message),))
+        why = error.damage.message
+        return replace(structure, skipped=(Skipped(what=TENSORS, why=why),), values_whole=False)
     except MalformedError as error:
         place = Location(member=record.name, byte_range=(record.start, record.end))
         damages.append(replace(error.damage, where=place, from_pickle=True))
-        return replace(structure, damages=tuple(damages))
+        return replace(structure, damages=tuple(damages), values_whole=False)
 
 
 def _place(
@@ -184,6 +186,7 @@ def _place(
         else:
             damages.append(placed)
     tensors.sort(key=lambda tensor: (tensor.byte_ranges[:1], tensor.name))
+    values, values_whole = collect_plain(pickle)
     remarks = ("elements are stored big-endian",) if big_endian else ()
     return replace(
         structure,
@@ -192,6 +195,8 @@ def _place(
         skipped=tuple(skipped),
         notes=remarks,
         order=tuple(spec.name for spec in specs),
+        values=values,
+        values_whole=values_whole,
     )
 
 
