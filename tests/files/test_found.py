@@ -45,6 +45,22 @@ def test_a_hole_over_most_of_a_file_is_within_the_guarantee(tmp_path):
     assert path.read_bytes() == clean
 
 
+def test_scattered_damage_over_most_of_a_file_is_within_the_guarantee(tmp_path):
+    rng = torch.Generator().manual_seed(0)
+    for name in "ab":
+        save_file({"w": torch.randn(130, 1000, generator=rng)}, tmp_path / f"{name}.safetensors")
+    path = tmp_path / "a.safetensors"
+    clean = path.read_bytes()
+    everybit.seal(tmp_path, parity="50%")
+    damaged = bytearray(clean)
+    for leaf in (0, 1, 3, 4, 6):
+        for place in range(200, 400, 20):
+            damaged[leaf << 16 | place] ^= 0x55
+    path.write_bytes(damaged)
+    everybit.repair(tmp_path, write=True)
+    assert path.read_bytes() == clean
+
+
 def test_a_model_trained_on_is_not_rolled_back(tmp_path):
     rng = torch.Generator().manual_seed(0)
     state = {name: torch.randn(100, 1000, generator=rng) for name in "abc"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from everybit.core.tree import LEAF_BYTES
 from everybit.files.damage import MalformedError
@@ -14,9 +14,12 @@ from everybit.files.zips.members import member_crc, unreadable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from everybit.files.repair.mending import Mend
     from everybit.files.seals.manifest import SealedFile
 
-_WRITTEN_ANEW = (
+#: Training changes more than one byte in so many.
+_FEW: Final = 50
+_WRITTEN_ANEW: Final = (
     "most of it differs from what was sealed, and by its own format it is whole: it was written "
     "anew; seal it again, or move it away to get the sealed one back"
 )
@@ -35,12 +38,24 @@ def ends_within_tensor(sealed: SealedFile, bad: list[int]) -> bool:
     first, after = bad[0], bad[-1] + 1
     if after - first != len(bad):
         return False
+    # A bad leaf wholly in one tensor, and a whole one beside it that holds bytes of the same.
+    low, high = first * LEAF_BYTES, after * LEAF_BYTES
     return any(
-        start + LEAF_BYTES <= border * LEAF_BYTES <= end - LEAF_BYTES
+        (start < low and low + LEAF_BYTES <= end) or (start <= high - LEAF_BYTES and high < end)
         for tensor in sealed.tensors
         for start, end in tensor.byte_ranges
-        for border in (first, after)
     )
+
+
+def few_bytes_differ(mends: list[Mend], num_leaves: int) -> bool:
+    """Return whether so few bytes of many leaves differ that nobody wrote them anew.
+
+    Args:
+        mends: What would be put back.
+        num_leaves: How many leaves differ.
+    """
+    changed = sum(mend.num_bytes or mend.end - mend.start for mend in mends)
+    return bool(mends) and changed * _FEW < num_leaves * LEAF_BYTES
 
 
 def why_not_damage(path: Path) -> str:

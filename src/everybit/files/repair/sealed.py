@@ -15,7 +15,7 @@ from everybit.files.parity.leaves import leaf_holds
 from everybit.files.parity.record import PARITY_NAME
 from everybit.files.passes import no_progress, read_leaves
 from everybit.files.repair.mending import Evidence, Mend, Mending
-from everybit.files.repair.rewrites import ends_within_tensor, why_not_damage
+from everybit.files.repair.rewrites import ends_within_tensor, few_bytes_differ, why_not_damage
 from everybit.files.seals.localize import join_ranges, locate
 from everybit.files.source import ByteSource
 
@@ -79,12 +79,10 @@ class SealedFolder:
         bad, size = self._differing(path, entry, mending)
         mending.proves = _prover(entry, frozenset())
         num_leaves = len(entry.leaves) // LEAF_DIGEST_BYTES
+        anew = ""
         if size is not None and 2 * len(bad) > num_leaves:
             if not ends_within_tensor(entry, bad):
-                mending.why_lost = why_not_damage(self.folder / path)
-            if mending.why_lost:
-                mending.lost = [(0, entry.size_bytes)]
-                return
+                anew = why_not_damage(self.folder / path)
             mending.keep = "more than half of it differs"
         elif size is not None and size > entry.size_bytes:
             mending.keep = "more bytes follow than were sealed"
@@ -98,6 +96,11 @@ class SealedFolder:
                 if right is not None:
                     self._lost.discard((path, inner))
                     mending.mends.append(self._mend(path, inner, right, step))
+        if anew and not few_bytes_differ(mending.mends, len(bad)):
+            self._lost -= {(path, inner) for inner in bad}
+            mending.mends.clear()
+            mending.lost, mending.why_lost, mending.keep = [(0, entry.size_bytes)], anew, ""
+            return
         left = [inner for inner in bad if (path, inner) in self._lost]
         mending.lost = join_ranges([_span(entry, inner) for inner in left])
         if left:
