@@ -95,3 +95,26 @@ def test_batches_seen_in_training_mode(tmp_path) -> None:
     verdict = diff(tmp_path / "a.pt", tmp_path / "b.pt")
     assert classes(verdict) == ["BatchNorm statistics"]
     assert verdict.comparison["meaning"] == "harmless"
+
+
+def test_a_renamed_key_renames_what_equal_bytes_cannot_pair(tmp_path) -> None:
+    model = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(3)))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        model(torch.randn(4, 16)).square().sum().backward()
+        optimizer.step()
+    state = optimizer.state_dict()
+    a = {"model": model.state_dict(), "optimizer": state}
+    torch.save(a, tmp_path / "a.pt")
+    torch.save({"model": a["model"], "optim": state}, tmp_path / "b.pt")
+    verdict = diff(tmp_path / "a.pt", tmp_path / "b.pt")
+    assert [(g["class"], g["tensors"]) for g in verdict.comparison["groups"]] == [("renamed", 18)]
+    assert verdict.findings[0].severity == "warning"
+
+    # What was changed as well is compared under its new name, and not missing.
+    state["state"][2]["exp_avg"].view(torch.int32).view(-1)[5] ^= 1 << 28
+    torch.save({"model": a["model"], "optim": state}, tmp_path / "b.pt")
+    verdict = diff(tmp_path / "a.pt", tmp_path / "b.pt")
+    found = [(g["class"], g["tensors"]) for g in verdict.comparison["groups"]]
+    assert found == [("single element", 1), ("renamed", 17)]
+    assert verdict.first.where.elements == (5,)

@@ -7,14 +7,14 @@ other tensors say about a pair is weighed afterwards.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from everybit.core.dtype import json_number
 from everybit.diff.classes import DifferenceClass
+from everybit.diff.difference import Difference
 from everybit.diff.elements import tell_change
 from everybit.diff.measure import NUM_LISTED
 from everybit.diff.rearranged import find_order, is_transposed, same_elements
+from everybit.diff.standing_out import exceptions, standing_out
 from everybit.diff.stored import CHUNK_BYTES
 from everybit.diff.values import MANTISSA_BITS, is_float
 
@@ -42,42 +42,6 @@ _FEW: Final = 32
 _SAME_DIRECTION: Final = 0.7
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Difference:
-    """One tensor that is not the same on both sides, and its class.
-
-    Attributes:
-        name: Its name, A's where both have one.
-        a: A's tensor.
-        b: B's tensor.
-        found: Its class.
-        why: What the class stands on, one clause.
-        measured: Sizes, where values were compared.
-        evidence: JSON-ready facts of the class.
-        elements: The elements meant, where these are not all that differ.
-        maybe_rounded: Facts of a round trip that the values bear out and are too few to prove.
-        file_range: File bytes `[start, end)` in B that differ, where that is known.
-    """
-
-    name: str
-    a: StoredTensor | None
-    b: StoredTensor | None
-    found: DifferenceClass
-    why: str = ""
-    measured: Measured | None = None
-    evidence: dict[str, Any] = field(default_factory=dict)
-    elements: tuple[int, ...] = ()
-    file_range: tuple[int, int] | None = None
-    maybe_rounded: dict[str, Any] | None = None
-
-    @property
-    def tensor(self) -> StoredTensor:
-        """The tensor, A's where both have one."""
-        found = self.a or self.b
-        assert found is not None
-        return found
-
-
 def classify(a: StoredTensor, b: StoredTensor, measured: Measured) -> list[Difference]:
     """Return the differences of two tensors of one shape that are not equal.
 
@@ -86,34 +50,14 @@ def classify(a: StoredTensor, b: StoredTensor, measured: Measured) -> list[Diffe
     out = Difference(name=a.name, a=a, b=b, found=_C.UNKNOWN, measured=measured)
     if a.dtype != b.dtype:
         _across_dtypes(out, measured)
-        return [out]
+        return [out, *exceptions(out, measured)]
     _place_in_file(out, measured)
     for test in (_rounded, _zeroed, _single, _page, _negated, _scaled, _rearranged, _run):
         if test(out, measured):
-            return [out]
+            return [out, *exceptions(out, measured)]
     _by_size(out, measured)
-    stand_out = _standing_out(out, measured)
+    stand_out = standing_out(out, measured)
     return [out, stand_out] if stand_out else [out]
-
-
-def _standing_out(out: Difference, m: Measured) -> Difference | None:
-    if out.found not in (_C.TRAINING, _C.ROUNDING) or not 0 < m.num_wild <= NUM_LISTED:
-        return None
-    changes = [
-        {"element": element, "before": json_number(before), "after": json_number(after)}
-        for element, before, after in m.wild
-    ]
-    what = "one value" if m.num_wild == 1 else f"{m.num_wild} values"
-    return Difference(
-        name=out.name,
-        a=out.a,
-        b=out.b,
-        found=_C.ELEMENT if m.num_wild == 1 else _C.RUN,
-        why=f"{what} of B far outside what the rest of the tensor holds, while the rest "
-        f"{'moved a little' if out.found is _C.TRAINING else 'differs by rounding'}",
-        evidence={**(changes[0] if m.num_wild == 1 else {}), "changes": changes},
-        elements=tuple(element for element, _, _ in m.wild),
-    )
 
 
 def classify_shapes(a: StoredTensor, b: StoredTensor) -> Difference:
@@ -181,7 +125,9 @@ def _rounded(out: Difference, m: Measured) -> bool:
     stored = (out.b if held.source == "A" else out.a).dtype == held.target
     back = "" if stored else f" and stored as {out.a.dtype} again"
     out.found = _C.ROUNDED
-    out.why = f"every value of {result} is {exact}'s {how} to {held.target}{back}"
+    every = f"all but {len(held.exceptions)} values" if held.exceptions else "every value"
+    verb = "are" if held.exceptions else "is"
+    out.why = f"{every} of {result} {verb} {exact}'s {how} to {held.target}{back}"
     out.evidence |= facts
     if held.num_saturated:
         out.evidence["num_saturated"] = held.num_saturated
@@ -364,7 +310,7 @@ def _by_size(out: Difference, m: Measured) -> None:
     eps = 2.0 ** -MANTISSA_BITS[dtype]
     spread = len(m.blocks) >= _NOISE_BLOCKS * min(64, m.total)
     small = m.median_ulp <= _NOISE_MEDIAN_ULP and m.relative <= _NOISE_RELATIVE_ULP * eps
-    if small and spread and m.tiny:
+    if small and spread and m.tiny_beside_wild:
         out.found = _C.ROUNDING
         out.why = f"few units of the last place (median about {m.median_ulp:g}), spread all over"
     elif small:

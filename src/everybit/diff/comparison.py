@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
-    from everybit.diff.classify import Difference
+    from everybit.diff.difference import Difference
     from everybit.diff.judge import Group
     from everybit.diff.matching import Matching
 

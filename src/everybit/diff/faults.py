@@ -12,7 +12,7 @@ from everybit.diff.judge import Group
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from everybit.diff.classify import Difference
+    from everybit.diff.difference import Difference
 
 _C = DifferenceClass
 

@@ -17,7 +17,7 @@ from everybit.diff.swaps import find_swaps
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from everybit.diff.classify import Difference
+    from everybit.diff.difference import Difference
     from everybit.diff.stored import StoredTensor
 
 _C = DifferenceClass
@@ -34,6 +34,8 @@ _SEVERAL: Final = 3
 _POISON: Final = 1e6
 #: Of the widest change of a tensor that moved as a whole, how far single elements may go.
 _FURTHER: Final = 10.0
+#: Bits of an element that damage changes, at most.
+_FEW_BITS: Final = 3
 #: Classes that training makes of optimizer state, and of small tensors.
 _MOVED: Final = frozenset(
     {_C.TRAINING, _C.ROUNDING, _C.UNKNOWN, _C.REINITIALISED, _C.SCALE, _C.RUN, _C.ELEMENT}
@@ -163,7 +165,13 @@ def _num_elements(each: Difference) -> int:
 
 def _rounding(left: list[Difference], around: Surroundings) -> list[Group]:
     """Changes of a few units of the last place, in several tensors, however few elements each."""
-    tiny = [each for each in left if each.found in _MOVED and each.measured and each.measured.tiny]
+    tiny = [
+        each
+        for each in left
+        if each.found in _MOVED
+        and each.measured
+        and (each.measured.tiny or each.found is _C.ROUNDING)
+    ]
     chosen = set(map(id, tiny))
     others = [each for each in left if each.found is _C.TRAINING and id(each) not in chosen]
     if others or len(tiny) < _SEVERAL or _counters(left, around):
@@ -202,7 +210,9 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
         if each.found not in _MOVED or each.elements:
             return False
         if of_optimizer(each.name):
-            return not (each.measured and each.measured.num_lost) and each.found is not _C.ELEMENT
+            # What began at zero moves in one element by all of its bits, and not by a few.
+            few = each.found is _C.ELEMENT and len(each.evidence.get("bits", ())) <= _FEW_BITS
+            return not (each.measured and each.measured.num_lost) and not few
         if each.found is _C.SCALE:
             # Weight decay where no gradient arrived.
             return bool(0.9 <= each.evidence["factor"] < 1.0)
@@ -211,7 +221,8 @@ def _training(left: list[Difference], around: Surroundings) -> list[Group]:
             return False
         if each.found is _C.REINITIALISED:
             return m.total < _SMALL
-        return m.max_abs <= _FURTHER * reach or (most and each.found is _C.UNKNOWN)
+        whole = most or (m.total < _SMALL and m.share > 0.5)
+        return m.max_abs <= _FURTHER * reach or (whole and each.found is _C.UNKNOWN)
 
     members = _take(left, explained)
     if not members:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from everybit.core.verdict import Skipped
 from everybit.diff.classes import DifferenceClass
-from everybit.diff.classify import Difference
+from everybit.diff.difference import Difference
 from everybit.diff.names import align, likely_prefix
-from everybit.diff.partners import Partners, of_interest
+from everybit.diff.partners import Partners, holds_same, of_interest
 from everybit.diff.roles import is_recomputed
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from everybit.diff.stored import StoredTensor
 
 _C = DifferenceClass
+#: Changes of a prefix that are tried for what equal bytes do not pair.
+_MAX_CHANGES = 8
 
 Pair = tuple["StoredTensor", "StoredTensor"]
 
@@ -117,18 +119,12 @@ def _pair(out: Matching, found: Sequence[Pair]) -> None:
     if not found:
         return
     out.pairs += found
-    gone_a, gone_b = {id(a) for a, _ in found}, {id(b) for _, b in found}
-    out.only_a = [each for each in out.only_a if id(each) not in gone_a]
-    out.only_b = [each for each in out.only_b if id(each) not in gone_b]
+    _take(out, found)
 
 
 def explain_alone(out: Matching) -> list[Difference]:
-    """Return differences for what has no counterpart; tied tensors are noted and left out.
-
-    A tensor whose bytes stand under another name in the other file was renamed; where one bit of
-    the name differs, the name is damaged.
-    """
-    found = _renamed(out)
+    """Return differences for what has no counterpart; tied tensors are noted and left out."""
+    found: list[Difference] = []
     for side, tensors, number in (("A", out.only_a, 0), ("B", out.only_b, 1)):
         if not tensors:
             continue
@@ -163,34 +159,110 @@ def explain_alone(out: Matching) -> list[Difference]:
     return found
 
 
-def _renamed(out: Matching) -> list[Difference]:
+def find_renamed(out: Matching) -> list[Difference]:
+    """Return what stands under another name in the other file, and pair it.
+
+    Equal bytes tell, where no other tensor has them. Where these show that one prefix was put in
+    the place of another, the rest is paired by that: small tensors whose bytes say nothing, and
+    those that were also changed, which are compared.
+    """
     if not out.only_a or not out.only_b:
         return []
-    found: list[Difference] = []
+    certain = _by_bytes(out)
+    _take(out, certain)
+    equal = list(certain)
+    mapped = _by_changed_prefix(out, certain)
+    _take(out, mapped)
+    for a, b in mapped:
+        if a.dtype == b.dtype and holds_same(a, b):
+            equal.append((a, b))
+        else:
+            why = f"paired with {b.name} in B, as others that were renamed so"
+            out.notes.append(Skipped(what=f"tensor {a.name}", why=why, promised=False))
+            out.pairs.append((a, b))
+    return [_renamed(a, b) for a, b in equal]
+
+
+def _by_bytes(out: Matching) -> list[Pair]:
     partners = Partners(of_interest(out.only_b, out.only_a))
-    pairs: list[Pair] = []
+    backward = Partners(of_interest(out.only_a, out.only_b))
+    places = {id(each): place for place, each in enumerate(out.only_a)}
+    found: list[Pair] = []
+    ambiguous: list[StoredTensor] = []
+    taken: set[int] = set()
     for a in out.only_a:
         b = partners.find(a)
-        if b is None or any(b is taken for _, taken in pairs):
+        if b is None:
             continue
-        pairs.append((a, b))
-        bits = _flipped_bits(a.name, b.name)
-        damaged = bits == 1
-        found.append(
-            Difference(
-                name=a.name,
-                a=a,
-                b=b,
-                found=_C.NAME_DAMAGED if damaged else _C.RENAMED,
-                why=f"{'one bit of the name differs: ' if damaged else ''}{b.name!r} in B holds "
-                "the same bytes",
-                evidence={"name_a": a.name, "name_b": b.name, "name_bits": bits},
-            )
-        )
+        if partners.num_like(a) > 1 or backward.num_like(a) > 1:
+            ambiguous.append(a)
+            continue
+        taken.add(id(b))
+        found.append((a, b))
+    changes = _changes(found)
+    there = {each.name: each for each in out.only_b}
+    for a in ambiguous:
+        like = [each for each in partners.like(a) if id(each) not in taken]
+        mapped = [there.get(name) for name in _mapped(a.name, changes)]
+        b = next((each for each in like if any(each is m for m in mapped)), None)
+        b = b or next(iter(like), None)
+        if b is not None and holds_same(a, b):
+            taken.add(id(b))
+            found.append((a, b))
+    return sorted(found, key=lambda pair: places[id(pair[0])])
+
+
+def _by_changed_prefix(out: Matching, certain: Sequence[Pair]) -> list[Pair]:
+    """Return pairs among what is left, by the changes of prefix that the certain ones show."""
+    changes = _changes(certain)
+    there = {each.name: each for each in out.only_b}
+    found: list[Pair] = []
+    for a in out.only_a:
+        for name in _mapped(a.name, changes):
+            b = there.get(name)
+            if b is not None and b.shape == a.shape:
+                found.append((a, there.pop(name)))
+                break
+    return found
+
+
+def _changes(pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    """Return what was put in the place of what at the beginning of names, the usual one first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for a, b in pairs:
+        one, other = a.name.split("."), b.name.split(".")
+        same = 0
+        while same < min(len(one), len(other)) and one[-1 - same] == other[-1 - same]:
+            same += 1
+        if same:
+            heads = (".".join(each[: len(each) - same]) for each in (one, other))
+            old, new = (f"{head}." if head else "" for head in heads)
+            counts[old, new] += 1
+    return [change for change, _ in counts.most_common(_MAX_CHANGES)]
+
+
+def _mapped(name: str, changes: Sequence[tuple[str, str]]) -> list[str]:
+    return [new + name[len(old) :] for old, new in changes if name.startswith(old)]
+
+
+def _take(out: Matching, pairs: Sequence[Pair]) -> None:
     gone = {id(each) for pair in pairs for each in pair}
     out.only_a = [each for each in out.only_a if id(each) not in gone]
     out.only_b = [each for each in out.only_b if id(each) not in gone]
-    return found
+
+
+def _renamed(a: StoredTensor, b: StoredTensor) -> Difference:
+    bits = _flipped_bits(a.name, b.name)
+    damaged = bits == 1
+    return Difference(
+        name=a.name,
+        a=a,
+        b=b,
+        found=_C.NAME_DAMAGED if damaged else _C.RENAMED,
+        why=f"{'one bit of the name differs: ' if damaged else ''}{b.name!r} in B holds the same "
+        "bytes",
+        evidence={"name_a": a.name, "name_b": b.name, "name_bits": bits},
+    )
 
 
 def _flipped_bits(one: str, other: str) -> int | None:

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import ITEMSIZE
 from everybit.diff.elements import Changed, ElementTally
+from everybit.diff.leaps import Leap, Leaps
 from everybit.diff.rounding import Rounding, suppositions
+from everybit.diff.scale import Scale, picked, product
 from everybit.diff.stored import CHUNK_BYTES, SideBySide
 from everybit.diff.values import MANTISSA_BITS, as_numbers, as_places, has_values, is_float
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from everybit.diff.stored import StoredTensor
 
 #: Parts of a tensor for which it is noted whether anything differs in them.
@@ -34,14 +38,6 @@ NUM_LISTED: Final = 16
 _WILD: Final = 32.0
 #: Powers of two of the distance in ULP that are counted apart.
 _NUM_OCTAVES: Final = 66
-#: Distance of neighbours below the normal range, where it is not small beyond all weights.
-_SUBNORMAL: Final = {
-    "float16": 2.0**-24,
-    "float8_e4m3fn": 2.0**-9,
-    "float8_e4m3fnuz": 2.0**-10,
-    "float8_e5m2": 2.0**-16,
-    "float8_e5m2fnuz": 2.0**-17,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +75,8 @@ class Measured:
         factor: B is A times this; None where it is not.
         roundings: What every element bears out.
         equal_values: All values are equal as numbers.
+        leaps: Elements that one flipped bit sets apart from all others that moved; they are among
+            the wild ones.
     """
 
     total: int
@@ -108,6 +106,7 @@ class Measured:
     factor: float | None = None
     roundings: list[Rounding] = field(default_factory=list)
     equal_values: bool = False
+    leaps: list[Leap] = field(default_factory=list)
 
     @property
     def share(self) -> float:
@@ -133,7 +132,12 @@ class Measured:
     @property
     def tiny(self) -> bool:
         """Whether no change is more than rounding of the largest values around it could make."""
-        return 0 < self.max_tame <= _TINY_ULP * self.eps * self.max_a and not self.num_wild
+        return self.tiny_beside_wild and not self.num_wild
+
+    @property
+    def tiny_beside_wild(self) -> bool:
+        """The same of the values that are not wild."""
+        return 0 < self.max_tame <= _TINY_ULP * self.eps * self.max_a
 
     @property
     def stands_out(self) -> bool:
@@ -158,21 +162,40 @@ def measure(a: StoredTensor, b: StoredTensor) -> Measured:
 
     Of one dtype they are compared bit by bit, of two dtypes value by value.
     """
-    return _same_dtype(a, b) if a.dtype == b.dtype else _across(a, b)
+    if a.dtype != b.dtype:
+        return _across(a, b)
+    out = _same_dtype(a, b)
+    if out.leaps and not out.roundings:
+        # They outweigh all else in every sum: once more, without them.
+        leaps = out.leaps
+        out = _same_dtype(a, b, {leap.element for leap in leaps})
+        out.leaps = leaps
+        out.num_wild += len(leaps)
+        wild = [*((leap.element, leap.before, leap.after) for leap in leaps), *out.wild]
+        out.wild = sorted(wild)[:NUM_LISTED]
+        out.max_abs = max(out.max_abs, *(abs(leap.after - leap.before) for leap in leaps))
+    return out
 
 
-def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
+def _same_dtype(
+    a: StoredTensor, b: StoredTensor, left_out: Collection[int] = frozenset()
+) -> Measured:
     import numpy as np
 
     size = a.itemsize
     tally = ElementTally(a.dtype, size)
     out = Measured(total=a.num_elements, eps=_eps(a.dtype))
-    scale = _Scale(a.dtype)
+    scale = Scale(a.dtype)
     bags = [np.zeros(1, np.uint64), np.zeros(1, np.uint64)]
     live = suppositions(a.dtype, b.dtype) if is_float(a.dtype) else []
+    leaps = Leaps(a.dtype)
     for start, one, other in SideBySide(a, b).differing():
         at = tally.add(start, one, other)
         first = start // size
+        if left_out:
+            at = at[~np.isin(at, [element - first for element in left_out])]
+            if not len(at):
+                continue
         out.num_elements += len(at)
         out.blocks |= _blocks_of(at, first, out.total)
         _count_bits(out, one, other, size, at, signed=is_float(a.dtype))
@@ -181,16 +204,22 @@ def _same_dtype(a: StoredTensor, b: StoredTensor) -> Measured:
         if not has_values(a.dtype):
             continue
         x, y = as_numbers(a.dtype, one), as_numbers(b.dtype, other)
-        _add_values(out, x, y, at, first)
+        _add_values(out, x, y, at, first, None if left_out else leaps)
         if is_float(a.dtype):
             _add_places(out, a.dtype, one, other, at)
-        live = [each for each in live if each.holds(x, y)]
+        live = [each for each in live if each.holds(x, y, first)]
         scale.add(x, y, at)
     out.changed = tally.result()
     out.same_bag = out.num_elements > 1 and bool((bags[0] == bags[1]).all())
     out.factor = scale.result()
-    out.roundings = live if out.num_elements else []
+    out.roundings = _borne_out(live, out.num_elements)
+    out.leaps = leaps.found(out.num_elements)
     return out
+
+
+def _borne_out(live: list[Rounding], num_elements: int) -> list[Rounding]:
+    stand = [each for each in live if num_elements and each.borne_out(num_elements)]
+    return sorted(stand, key=lambda each: len(each.exceptions))
 
 
 def _across(a: StoredTensor, b: StoredTensor) -> Measured:
@@ -198,14 +227,14 @@ def _across(a: StoredTensor, b: StoredTensor) -> Measured:
 
     out = Measured(total=a.num_elements, equal_values=True)
     live = suppositions(a.dtype, b.dtype)
-    scale = _Scale(min((a.dtype, b.dtype), key=lambda name: MANTISSA_BITS.get(name, 64)))
+    scale = Scale(min((a.dtype, b.dtype), key=lambda name: MANTISSA_BITS.get(name, 64)))
     step = CHUNK_BYTES // 16
     for first in range(0, out.total, step):
         last = min(first + step, out.total)
         x = as_numbers(a.dtype, a.read(first * a.itemsize, last * a.itemsize))
         y = as_numbers(b.dtype, b.read(first * b.itemsize, last * b.itemsize))
         differ = ~((x == y) | (np.isnan(x) & np.isnan(y)))
-        live = [each for each in live if each.holds(x, y)]
+        live = [each for each in live if each.holds(x, y, first)]
         if not differ.any():
             continue
         out.equal_values = False
@@ -216,7 +245,8 @@ def _across(a: StoredTensor, b: StoredTensor) -> Measured:
         _add_values(out, x, y, at, first)
         scale.add(x, y, at)
     out.factor = scale.result()
-    out.roundings = live
+    # Elements that rounding left as they were bear it out as well.
+    out.roundings = _borne_out(live, out.total)
     return out
 
 
@@ -243,17 +273,12 @@ def _count_bits(
     if size not in (1, 2, 4, 8):
         out.num_zeroed += int((~np.frombuffer(other, np.uint8).reshape(-1, size)[at].any(1)).sum())
         return
-    left, right = (_picked(np.frombuffer(raw, f"<u{size}"), at) for raw in (one, other))
+    left, right = (picked(np.frombuffer(raw, f"<u{size}"), at) for raw in (one, other))
     out.num_zeroed += len(at) - int(np.count_nonzero(right))
     # Once one element is more than negated, nobody asks how many are.
     if signed and out.num_negated == out.num_elements - len(at):
         sign = left.dtype.type(1 << (8 * size - 1))
         out.num_negated += int(np.count_nonzero((left ^ right) == sign))
-
-
-def _picked(values: Any, at: Any) -> Any:
-    """Return the elements at some places, without a copy where these are all."""
-    return values if len(at) == len(values) else values[at]
 
 
 def _bag(raw: bytes, size: int) -> Any:
@@ -264,7 +289,9 @@ def _bag(raw: bytes, size: int) -> Any:
     return np.frombuffer(raw, f"<u{width}").sum(dtype=np.uint64)
 
 
-def _add_values(out: Measured, x: Any, y: Any, at: Any, first: int) -> None:
+def _add_values(
+    out: Measured, x: Any, y: Any, at: Any, first: int, leaps: Leaps | None = None
+) -> None:
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -274,7 +301,7 @@ def _add_values(out: Measured, x: Any, y: Any, at: Any, first: int) -> None:
             inside = size[np.isfinite(size)]
             limit = float(inside.max()) if len(inside) else 0.0
         out.max_a = max(out.max_a, limit)
-        one, other, size = _picked(x, at), _picked(y, at), _picked(size, at)
+        one, other, size = picked(x, at), picked(y, at), picked(size, at)
         change = np.abs(other - one)
         top = float(change.max())
         if not math.isfinite(top) or (limit > 0 and top > (_WILD - 1) * limit):
@@ -284,16 +311,18 @@ def _add_values(out: Measured, x: Any, y: Any, at: Any, first: int) -> None:
             out.max_abs = max(out.max_abs, top)
         if not len(one):
             return
+        if leaps is not None:
+            leaps.add(at, one, other, change, first)
         np.divide(change, size, out=size)
     largest = float(size.max())
     if not math.isfinite(largest):
         finite = size[np.isfinite(size)]
         largest = float(finite.max()) if len(finite) else 0.0
     out.max_rel = max(out.max_rel, largest)
-    out.sum_aa += _product(one, one)
-    out.sum_bb += _product(other, other)
-    out.sum_ab += _product(one, other)
-    out.sum_dd += _product(change, change)
+    out.sum_aa += product(one, one)
+    out.sum_bb += product(other, other)
+    out.sum_ab += product(one, other)
+    out.sum_dd += product(change, change)
     out.least_b = min(out.least_b, float(other.min()))
     out.max_tame = max(out.max_tame, float(change.max()))
 
@@ -318,13 +347,6 @@ def _without_wild(
     return one[tame], other[tame], change[tame], at[tame]
 
 
-def _product(one: Any, other: Any) -> float:
-    import numpy as np
-
-    # Not `@`: the threads of a linear algebra library cost more than they bring here.
-    return float(np.einsum("i,i->", one, other))
-
-
 def _add_places(out: Measured, dtype: str, one: bytes, other: bytes, at: Any) -> None:
     import numpy as np
 
@@ -339,46 +361,3 @@ def _add_places(out: Measured, dtype: str, one: bytes, other: bytes, at: Any) ->
     powers = np.log2(np.maximum(distance, 1.0)).astype(np.int64)
     for power, count in enumerate(np.bincount(powers, minlength=1).tolist()):
         out.octaves[min(power, _NUM_OCTAVES - 1)] += count
-
-
-class _Scale:
-    """Whether B's differing elements are A's times one factor, within rounding."""
-
-    def __init__(self, dtype: str) -> None:
-        self._room = 2.0 ** -MANTISSA_BITS.get(dtype, 52)
-        self._smallest = _SUBNORMAL.get(dtype, 1e-37)
-        self._live = dtype in MANTISSA_BITS
-        self._factor: float | None = None
-        self._num = 0
-
-    def add(self, x: Any, y: Any, at: Any) -> None:
-        import numpy as np
-
-        if not self._live:
-            return
-        one, other = _picked(x, at), _picked(y, at)
-        if not (np.isfinite(one).all() and np.isfinite(other).all()):
-            self._live = False
-            return
-        if self._factor is None:
-            norm = _product(one, one)
-            self._factor = _snapped(_product(one, other) / norm, self._room) if norm else 0.0
-        expected = one * self._factor
-        # Values that fell below the normal range have lost more than their last bit.
-        if self._factor == 1.0:
-            self._live = False
-            return
-        near = np.abs(other - expected) <= self._room * np.abs(expected) * 1.01 + self._smallest
-        self._live = bool(near.all()) and self._factor != 0.0
-        self._num += len(at)
-
-    def result(self) -> float | None:
-        return self._factor if self._live and self._factor is not None and self._num > 1 else None
-
-
-def _snapped(factor: float, room: float) -> float:
-    """Return a factor as the power of two that it is within rounding, else as it is."""
-    if not math.isfinite(factor) or factor == 0:
-        return 0.0
-    power = math.copysign(2.0 ** round(math.log2(abs(factor))), factor)
-    return power if abs(factor / power - 1) <= 2 * room else factor

@@ -44,6 +44,15 @@ class Partners:
                 return each
         return None
 
+    def like(self, wanted: StoredTensor) -> list[StoredTensor]:
+        """Return the tensors that have the sample, the dtype and the shape of another."""
+        key = _sample(wanted)
+        return [] if key is None else list(self._by_key.get(key, ()))
+
+    def num_like(self, wanted: StoredTensor) -> int:
+        """Return how many there are."""
+        return len(self.like(wanted))
+
 
 def holds_same(a: StoredTensor, b: StoredTensor) -> bool:
     """Return whether two tensors of one dtype and shape hold equal bytes."""

@@ -11,7 +11,7 @@ from everybit.diff.roles import of_optimizer, tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from everybit.diff.classify import Difference
+    from everybit.diff.difference import Difference
     from everybit.diff.stored import StoredTensor
 
 _C = DifferenceClass

@@ -19,7 +19,7 @@ from everybit.diff.stored import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from everybit.core.finding import Finding
-    from everybit.diff.classify import Difference
+    from everybit.diff.difference import Difference
     from everybit.diff.judge import Group
     from everybit.diff.stored import StoredTensor
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.divergence import Divergence, DivergenceKind
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.diff.classes import DifferenceClass
-from everybit.diff.classify import Difference, classify, classify_shapes
+from everybit.diff.classify import classify, classify_shapes
 from everybit.diff.comparison import Comparison, describe
+from everybit.diff.difference import Difference
 from everybit.diff.faults import Fault, group_faults
 from everybit.diff.judge import Group, Surroundings, judge
-from everybit.diff.matching import Matching, explain_alone, match
+from everybit.diff.matching import Matching, explain_alone, find_renamed, match
 from everybit.diff.measure import measure
 from everybit.diff.outcome import Outcome
 from everybit.diff.tensor_findings import MAX_FINDINGS, finding_of
@@ -138,7 +139,7 @@ def _compare_unit(
     progress: Callable[[int], None],
 ) -> None:
     matching = match(files)
-    differences: list[Difference] = []
+    differences = find_renamed(matching)
     for a, b in matching.pairs:
         found = _compare(a, b, tally)
         if found:
