@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -110,15 +111,39 @@ def _meant(path: Path) -> Path:
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """Return the findings with a file told once that neither the manifest nor a bundle lists."""
+    """Return the findings with one damage told once that two look-ups each tell for themselves.
+
+    A file that neither the manifest nor a bundle lists; two files that hold each other's content.
+    """
     told: set[str | None] = set()
+    holds = {
+        f.where.path: (f.where.path or "").rpartition("/")[0] + f"/{f.evidence['holds']}"
+        for f in findings
+        if f.rule == "FIL106" and "holds" in f.evidence and "listed_by" in f.evidence
+    }
+    holds = {path: other.removeprefix("/") for path, other in holds.items()}
     kept = []
     for finding in findings:
+        path = finding.where.path
+        other = holds.get(path) if finding.rule == "FIL106" else None
+        if other is not None and holds.get(other) == path:
+            if path is not None and path < other:
+                kept.append(_exchanged(finding, path, other))
+            continue
         if finding.rule != "FIL109" or finding.where.path not in told:
             kept.append(finding)
         if finding.rule == "FIL109":
             told.add(finding.where.path)
     return kept
+
+
+def _exchanged(finding: Finding, path: str, other: str) -> Finding:
+    return replace(
+        finding,
+        message=f"{path} and {other} are exchanged: each holds what "
+        f"{finding.evidence['listed_by']} places in the other",
+        remedy=f"Exchange the names of {path} and {other}, or fetch both again.",
+    )
 
 
 def _digest(text: str | None, paths: tuple[str | os.PathLike[str], ...]) -> str | None:

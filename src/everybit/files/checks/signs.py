@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Finding, Severity
+from everybit.files.checks.joining import join
 from everybit.files.salvage.states import list_states, states_of
 from everybit.files.values.telling import facts_of, tell_hole, tell_implausible, tell_nonfinite
 
@@ -57,6 +58,7 @@ def tell(
         if any(member.start < hole.end and hole.start < member.end for hole in judged.holes):
             by_member.pop(member.name, None)
     damages = _without_moot(damages, checksums, by_member)
+    damages, by_member = join(damages, by_member, structure, checksums)
     odd = _odd_values(judged, checksums, by_member)
     findings += [damage.finding(name) for damage in (*damages, *by_member.values())]
     findings += tell_nonfinite([one for one in judged.nonfinite if one not in odd], name)
@@ -66,7 +68,12 @@ def tell(
 
 def _lies_in(damage: Damage, hole: Hole) -> bool:
     place = damage.where.byte_range
-    return place is not None and hole.start <= place[0] < hole.end
+    if place is None:
+        return False
+    if damage.rule == "FIL104" and "entry_start" in damage.evidence:
+        # One archive of several, followed up to where it breaks off.
+        return place[0] < hole.end and hole.start < place[1]
+    return hole.start <= place[0] < hole.end
 
 
 def _sums(damage: Damage) -> dict[str, Any]:

@@ -7,20 +7,19 @@ where it speaks of another file, they are found one after the other by their own
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError
-from everybit.files.formats import torch_zip
 from everybit.files.formats.dcp_metadata import METADATA_NAME, DcpEntry, DcpMetadata, read_metadata
-from everybit.files.formats.distcp_shift import Shift, find_shift, is_archive
+from everybit.files.formats.distcp_entry import ReadEntry, read_one
+from everybit.files.formats.distcp_shift import Shift, find_owner, find_shift, is_archive, misplaced
 from everybit.files.source import ByteSource
 from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat
-from everybit.files.window import Window
 from everybit.files.zips.archive import ends_as_archive
 from everybit.files.zips.records import END_MARK
 from everybit.files.zips.runs import find_archives
@@ -29,31 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everybit.files.pickles.plain import Plain
-    from everybit.files.tensor import FileTensor
 
 _MAX_DAMAGES: Final = 100
 _TAIL_BYTES: Final = 64 * 1024
-#: A torch archive of one tensor is a single node, which has no name of its own.
-_ROOT_NAME: Final = "tensor"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadEntry:
-    """One entry as it lies in the file, with offsets of the file in everything.
-
-    Attributes:
-        label: What it is called in this file.
-        start: First byte.
-        end: Last byte, excluded.
-        listed: What `.metadata` says of it; None where that says nothing.
-        structure: Its archive.
-    """
-
-    label: str
-    start: int
-    end: int
-    listed: DcpEntry | None
-    structure: Structure
 
 
 def is_distcp(source: ByteSource) -> bool:
@@ -155,10 +132,15 @@ def read_entries(
         skipped.append(Skipped(what=f"agreement with {METADATA_NAME}", why=why))
         return _scan(source, skipped, metadata, listed), damages, skipped
     if metadata is not None and listed:
+        owner = find_owner(source, metadata.entries, path)
+        if owner is not None and not _fills(source, listed):
+            entries = _read_listed(source, metadata, _listed(metadata, owner), [], skipped)
+            return entries, [misplaced(source, owner)], skipped
         moved = find_shift(source, listed)
         if moved is not None:
-            entries = _read_moved(source, metadata, listed, moved, skipped)
-            return entries, [moved.damage], skipped
+            entries = _read_moved(source, metadata, listed, moved)
+            if all(_fits(metadata, entry) for entry in entries):
+                return entries, [moved.damage], skipped
         if _lies_as_listed(source, listed):
             return _read_listed(source, metadata, listed, damages, skipped), damages, skipped
         entries = _scan(source, skipped)
@@ -182,8 +164,13 @@ def _scan(
         label = f"#{index}"
         if metadata is not None and entry is not None:
             label = _chunk_name(metadata, entry)
-        entries.append(_read_one(source, label, start, end, entry, skipped))
+        entries.append(read_one(source, label, start, end, entry, skipped))
     return entries
+
+
+def _fills(source: ByteSource, listed: list[DcpEntry]) -> bool:
+    """Return whether archives begin at all places and the last of them ends the file."""
+    return source.size == listed[-1].end and all(is_archive(source, e.start) for e in listed)
 
 
 def _lies_as_listed(source: ByteSource, listed: list[DcpEntry]) -> bool:
@@ -205,15 +192,14 @@ def _read_moved(
     metadata: DcpMetadata,
     listed: list[DcpEntry],
     shift: Shift,
-    skipped: list[Skipped],
 ) -> list[ReadEntry]:
     """Read the entries before and behind the one that lost or gained bytes, where they are now."""
     entries = []
     for index, (entry, label) in enumerate(zip(listed, _labels(metadata, listed), strict=True)):
-        if index != shift.hit:
-            by = shift.distance if index > shift.hit else 0
+        if index not in shift.hit:
+            by = shift.distance if index > shift.hit[-1] else 0
             place = (entry.start + by, entry.end + by)
-            entries.append(_read_one(source, label, *place, entry, skipped))
+            entries.append(read_one(source, label, *place, entry, []))
     return entries
 
 
@@ -260,7 +246,7 @@ def _read_listed(
             why = f"it was written through {', '.join(entry.transforms)[:80]}"
             skipped.append(Skipped(what=f"entry {label}", why=why))
         elif entry.end <= source.size:
-            read = _read_one(source, label, entry.start, entry.end, entry, skipped)
+            read = read_one(source, label, entry.start, entry.end, entry, skipped)
             problem = _disagreement(metadata, entry, read.structure)
             if problem:
                 odd.append({"entry": label, **problem})
@@ -272,6 +258,14 @@ def _read_listed(
     if odd:
         damages.append(_disagrees(odd))
     return entries
+
+
+def _fits(metadata: DcpMetadata, read: ReadEntry) -> bool:
+    """Return whether an entry is whole and what is listed; the one of another save is not."""
+    listed, found = read.listed, read.structure
+    if listed is None or found.damages or found.skipped:
+        return False
+    return _disagreement(metadata, listed, found) is None
 
 
 def _labels(metadata: DcpMetadata, listed: list[DcpEntry]) -> list[str]:
@@ -345,70 +339,4 @@ def _disagrees(odd: list[dict[str, Any]]) -> Damage:
         where=Location(tensor=first["entry"], member=record, byte_range=(start, end)),
         evidence={"listed_by": METADATA_NAME, "entries": odd[:16], "num_wrong": len(odd)},
         from_pickle=True,
-    )
-
-
-def _read_one(
-    source: ByteSource,
-    label: str,
-    start: int,
-    end: int,
-    listed: DcpEntry | None,
-    skipped: list[Skipped],
-) -> ReadEntry:
-    """Read one entry as the archive that it is, and put its offsets right for the whole file."""
-    try:
-        inner = torch_zip.read_structure(Window(source, start, end))
-    except MalformedError as error:
-        inner = Structure(format=FileFormat.ZIP, damages=(error.damage,), values_whole=False)
-    else:
-        if inner.format is FileFormat.ZIP and not inner.damages:
-            skipped.append(Skipped(what=f"entry {label}", why="it is no torch archive"))
-    moved = Structure(
-        format=inner.format,
-        tensors=tuple(_move_tensor(tensor, label, start) for tensor in inner.tensors),
-        damages=tuple(_move_damage(damage, label, start) for damage in inner.damages),
-        members=tuple(
-            replace(
-                member,
-                name=f"{label}/{member.name}",
-                header_offset=member.header_offset + start,
-                start=member.start + start,
-                end=member.end + start,
-            )
-            for member in inner.members
-        ),
-        has_checksums=inner.has_checksums,
-        skipped=tuple(replace(item, what=f"{label}: {item.what}") for item in inner.skipped),
-        values=inner.values,
-        values_whole=inner.values_whole,
-    )
-    return ReadEntry(label=label, start=start, end=end, listed=listed, structure=moved)
-
-
-def _move_tensor(tensor: FileTensor, label: str, base: int) -> FileTensor:
-    return replace(
-        tensor,
-        name=label if tensor.name == _ROOT_NAME else f"{label}.{tensor.name}",
-        member=f"{label}/{tensor.member}" if tensor.member is not None else None,
-        start=tensor.start + base,
-        byte_ranges=tuple((a + base, b + base) for a, b in tensor.byte_ranges),
-    )
-
-
-def _move_damage(damage: Damage, label: str, base: int) -> Damage:
-    where = damage.where
-    span = where.byte_range
-    return replace(
-        damage,
-        message=f"entry {label} {damage.message}"
-        if damage.message.startswith(("has ", "ends ", "gives "))
-        else f"entry {label}: {damage.message}",
-        where=replace(
-            where,
-            member=f"{label}/{where.member}" if where.member is not None else None,
-            tensor=label if where.tensor == _ROOT_NAME else where.tensor,
-            byte_range=None if span is None else (span[0] + base, span[1] + base),
-        ),
-        evidence={**damage.evidence, "entry_start": base},
     )

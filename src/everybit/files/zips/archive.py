@@ -18,6 +18,7 @@ from everybit.files.zips.agreement import (
     record_damage,
     without_overlaps,
 )
+from everybit.files.zips.shifting import find_shift
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
@@ -26,6 +27,10 @@ _MAX_MEMBERS: Final = 2_000_000
 _MAX_DIRECTORY_BYTES: Final = 512 * 1024 * 1024
 _END_SEARCH_BYTES: Final = 65535 + zr.END.size
 _MAX_DAMAGES: Final = 1000
+_NO_DIRECTORY: Final = "its end record gives a place for the central directory where that is not"
+_LOCATOR: Final = "its ZIP64 locator is damaged"
+#: What is said of end records that are right for the file before bytes went missing in it.
+_OF_PLACES: Final = (_NO_DIRECTORY, _LOCATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,7 @@ class _Directory:
     num_entries: int
     start: int
     size: int
+    said_start: int
 
 
 def read_archive(source: ByteSource) -> Archive:
@@ -118,7 +124,18 @@ def read_archive(source: ByteSource) -> Archive:
                 span,
             )
         )
-    members = [_member(source, entry, place, directory, damages) for entry, place in entries]
+    shift = find_shift(source, entries, directory.start - directory.said_start, directory.start)
+    if shift is not None:
+        # What the end records say of places is right for the file as it was.
+        damages[:] = [damage for damage in damages if damage.message not in _OF_PLACES]
+        damages.append(shift.damage)
+        entries = [(shift.moved.get(place, entry), place) for entry, place in entries]
+    members = [
+        _build(entry, start=0, end=0, usable=False)
+        if shift is not None and place in shift.lost
+        else _member(source, entry, place, directory, damages)
+        for entry, place in entries
+    ]
     check_uniform(entries, damages)
     members = without_overlaps(members, damages)
     check_names(members, damages)
@@ -178,10 +195,11 @@ def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
         damages.append(
             record_damage("its end record speaks of several disks", (place, place + zr.END.size))
         )
+    said_start = start
     if start + size != end_of_directory:
         damages.append(
             record_damage(
-                "its end record gives a place for the central directory where that is not",
+                _NO_DIRECTORY,
                 (place, place + zr.END.size),
                 directory_start=start,
                 directory_size=size,
@@ -190,7 +208,7 @@ def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
         start, size = _search_directory(source, start, size, end_of_directory)
     if size > _MAX_DIRECTORY_BYTES:
         raise malformed(f"its central directory of {size} bytes is too large to be one")
-    return _Directory(total, start, size)
+    return _Directory(total, start, size, said_start)
 
 
 def _search_directory(source: ByteSource, start: int, size: int, end: int) -> tuple[int, int]:
@@ -217,12 +235,12 @@ def _find_zip64(
     if locator[:4] != zr.LOCATOR64_MARK:
         if record_mark != zr.END64_MARK:
             return None
-        damages.append(record_damage("its ZIP64 locator is damaged", (locator_at, locator_at + 4)))
+        damages.append(record_damage(_LOCATOR, (locator_at, locator_at + 4)))
         record_at = guess
     else:
         _, disk, record_at, num_disks = zr.LOCATOR64.unpack(locator)
         if disk or num_disks > 1 or record_at != guess:
-            damages.append(record_damage("its ZIP64 locator is damaged", (locator_at, place)))
+            damages.append(record_damage(_LOCATOR, (locator_at, place)))
             record_at = guess
     record = source.read(record_at, zr.END64.size) if record_at >= 0 else b""
     if len(record) < zr.END64.size or record[:4] != zr.END64_MARK:
