@@ -80,6 +80,7 @@ def find_differences(source: ByteSource, sealed: SealedFile, leaves: bytes) -> D
     steps: tuple[int, ...] = ()
     if len(bad) <= _MAX_SEARCHED:
         steps = (crc32.BURST_BYTES, 1) if len(bad) == 1 else (crc32.BURST_BYTES,)
+    apart = {index for index in bad if not {index - 1, index + 1} & set(bad[:_MAX_SEARCHED])}
     for count, index in enumerate(bad):
         start = index * LEAF_BYTES
         length = min(LEAF_BYTES, sealed.size_bytes - start)
@@ -89,7 +90,9 @@ def find_differences(source: ByteSource, sealed: SealedFile, leaves: bytes) -> D
             wanted = (sealed.leaf_crc(index), sealed.leaf_digest(index))
             # A page of zeros is a lost write, unless zeros were sealed: one quick search for them.
             holed = len(steps) > 1 and _PAGE in data
-            found = locate(data, *wanted, steps=steps[:1] if holed else steps)
+            # Neighbours that differ are one wide damage.
+            own = steps if index in apart else ()
+            found = locate(data, *wanted, steps=own[:1] if holed else own)
         if found is None:
             ranges.append((start, start + length))
         else:
