@@ -288,6 +288,20 @@ def failures(result: dict[str, Any]) -> list[str]:
     ]
 
 
+def merge(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join campaigns over different formats, of one seed and number of placements."""
+    joined = dict(runs[0])
+    if any(
+        (run["placements"], run["seed"]) != (runs[0]["placements"], runs[0]["seed"]) for run in runs
+    ):
+        raise ValueError("the campaigns differ in seed or placements")
+    joined["commit"] = " and ".join(sorted({run["commit"] for run in runs}))
+    joined["seconds"] = sum(run["seconds"] for run in runs)
+    for key in ("refused", "cells"):
+        joined[key] = {name: value for run in runs for name, value in run[key].items()}
+    return joined
+
+
 def table(result: dict[str, Any]) -> str:
     """The campaign as a table."""
     rows = ["| format | damage | placed right with a manifest | without one |", "|---|---|---|---|"]
@@ -316,19 +330,23 @@ def main() -> int:
     parser.add_argument("--subject", action="append", default=[])
     parser.add_argument("--kind", action="append", default=[])
     parser.add_argument("--place", type=Path, help="where to keep the files while it runs")
+    parser.add_argument("--merge", type=Path, nargs="+", help="join result files, run nothing")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--write", action="store_true", help="write the section of the docs")
     options = parser.parse_args()
-    result = {
-        "commit": commit(),
-        **campaign(
-            options.placements,
-            options.seed,
-            subjects=options.subject,
-            kinds=options.kind,
-            place=options.place,
-        ),
-    }
+    if options.merge:
+        result = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.merge])
+    else:
+        result = {
+            "commit": commit(),
+            **campaign(
+                options.placements,
+                options.seed,
+                subjects=options.subject,
+                kinds=options.kind,
+                place=options.place,
+            ),
+        }
     if options.out is not None:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if options.write:

@@ -21,7 +21,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from bench.files_campaign import commit
 from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
+from bench.table import write_section
 
 _BATCH: Final = 10_000
 _MAX_KEPT: Final = 100
@@ -96,7 +98,7 @@ def campaign(
     """
     began = time.perf_counter()
     result: dict[str, Any] = {
-        "commit": _commit(),
+        "commit": commit(),
         "seed": seed,
         "parsed_only": parsed_only,
         "asked": inputs,
@@ -133,11 +135,39 @@ def campaign(
     return result
 
 
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+def merge(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add up campaigns of different seeds."""
+    total: dict[str, Any] = {"done": 0, "num_failures": 0, "failures": [], "runs": []}
+    sums: dict[str, Counter[str]] = {"entries": Counter(), "statuses": Counter()}
+    for run in runs:
+        total["done"] += run["done"]
+        total["num_failures"] += run["num_failures"]
+        total["failures"] += [{"seed": run["seed"], **failure} for failure in run["failures"]]
+        for key, counted in sums.items():
+            counted.update(run[key])
+        kept = ("commit", "seed", "parsed_only", "asked", "done", "seconds", "bounds")
+        total["runs"].append({key: run[key] for key in kept})
+    for key in ("peak_growth_mib", "slowest_cpu_s"):
+        total[key] = max(run[key] for run in runs)
+    return {**total, **{key: dict(sorted(counted.items())) for key, counted in sums.items()}}
+
+
+def section(total: dict[str, Any]) -> str:
+    """Campaigns as a section of the docs."""
+    runs = "; ".join(
+        f"seed {run['seed']}: {run['done']:,} of {run['asked']:,} at commit {run['commit']}"
+        for run in total["runs"]
     )
-    return done.stdout.strip()
+    rows = ["| file | mutated inputs |", "|---|---|"]
+    rows += [f"| {name} | {count:,} |" for name, count in total["entries"].items()]
+    return (
+        f"## Fuzzing\n\n`python bench/fuzz_campaign.py`: {total['done']:,} mutated inputs "
+        f"({runs}), {total['num_failures']} failures. A failure is an exception that is not "
+        f"everybit's own, more than {CPU_SECONDS:.0f} s of CPU time for an input of a few KB (the "
+        f"slowest took {total['slowest_cpu_s']} s), or growth of the process by more than "
+        f"{MEMORY_MIB} MiB (the most was {total['peak_growth_mib']} MiB). Repair's search of an "
+        "archive's records, which ends by the clock, is cut short here.\n\n" + "\n".join(rows)
+    )
 
 
 def main() -> int:
@@ -148,8 +178,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0, help="begin no batch after so long")
     parser.add_argument("--place", type=Path, help="where scratch files lie")
     parser.add_argument("--again", type=int, action="append", help="read one input, here")
+    parser.add_argument("--merge", type=Path, nargs="+", help="add up result files, run nothing")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--write", action="store_true", help="write the section of the docs")
     options = parser.parse_args()
+    if options.merge:
+        total = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.merge])
+        if options.out is not None:
+            options.out.write_text(json.dumps(total, indent=1) + "\n", encoding="utf-8")
+        if options.write:
+            write_section("fuzz", section(total))
+        return int(bool(total["num_failures"]))
     if options.again:
         with tempfile.TemporaryDirectory(dir=options.place) as top:
             corpus, scratch = Path(top) / "corpus", Path(top) / "scratch"
@@ -164,6 +203,8 @@ def main() -> int:
     result = campaign(
         options.inputs, options.seed, out=options.out, place=options.place, until=until
     )
+    if options.write:
+        write_section("fuzz", section(merge([result])))
     print({key: value for key, value in result.items() if key not in ("failures", "entries")})
     for failure in result["failures"][:20]:
         print(failure)

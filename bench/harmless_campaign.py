@@ -101,6 +101,7 @@ def try_kind(make: Callable[[Path], None], folder: Path, *, again: bool = True) 
 def campaign(place: Path | None = None, *, large: bool = False, only: Any = ()) -> dict[str, Any]:
     """Try all kinds and return what came of each."""
     kinds = {}
+    measured = commit()
     with tempfile.TemporaryDirectory(dir=place) as top:
         for name, make in {**KINDS, **(LARGE if large else {})}.items():
             if only and name not in only:
@@ -111,7 +112,7 @@ def campaign(place: Path | None = None, *, large: bool = False, only: Any = ()) 
             kinds[name]["seconds"] = round(time.perf_counter() - began, 1)
             shutil.rmtree(folder)
             print(name, kinds[name], file=sys.stderr)
-    return {"commit": commit(), "kinds": kinds}
+    return {"commit": measured, "kinds": kinds}
 
 
 def failures(result: dict[str, Any]) -> list[str]:
