@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from tests.files import makers
 
+import everybit
 from everybit.cli import main
 
 
@@ -110,3 +112,41 @@ def test_long_reads_draw_a_bar_and_short_ones_none(monkeypatch, tmp_path, capsys
     with progress.reading(SimpleNamespace(shows_progress=False), "x", [path]) as tell:
         tell(1000)
     assert capsys.readouterr().err == ""
+
+
+def test_a_path_given_twice_is_told_once(tmp_path):
+    path = makers.save(makers.weights(), tmp_path / "model.pt")
+    makers.flip(path, path.stat().st_size // 2, 3)
+    once = everybit.verify(path)
+    twice = everybit.verify(path, f"{tmp_path}/./model.pt")
+    assert [f.message for f in twice.findings] == [f.message for f in once.findings]
+    assert len(everybit.repair(path, str(path)).findings) == 1
+
+
+@pytest.mark.parametrize("verb", [["verify"], ["seal"], ["repair"], ["extract", "--out", "x"]])
+def test_an_empty_path_is_not_the_folder_one_is_in(verb, tmp_path, monkeypatch, capsys):
+    makers.save(makers.weights(), tmp_path / "model.pt")
+    monkeypatch.chdir(tmp_path)
+    assert main([*verb, ""]) == 2
+    told = capsys.readouterr().err
+    assert "the path is empty" in told
+    assert told.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_a_name_that_is_no_unicode(tmp_path):
+    whole = makers.save(makers.weights(), tmp_path / "model.pt").read_bytes()
+    path = tmp_path / os.fsdecode(b"bad\xff.pt")
+    path.write_bytes(whole)
+    everybit.seal(tmp_path, sha256=True, parity="60%")
+    assert everybit.verify(tmp_path).ok
+    makers.flip(path, len(whole) // 2, 3)
+    assert everybit.verify(tmp_path).findings[0].where.path == path.name
+    assert everybit.repair(tmp_path, write=True).exit_code() == 0
+    assert path.read_bytes() == whole
+
+
+def test_parity_named_means_its_folder(tmp_path):
+    makers.save(makers.weights(), tmp_path / "model.pt")
+    everybit.seal(tmp_path, parity="60%")
+    assert everybit.verify(tmp_path / "PARITY.everybit").ok

@@ -63,8 +63,7 @@ def repair(
     checked: Counter[str] = Counter()
     total = Outcome()
     num_written = num_put_back = 0
-    for given in paths:
-        path = Path(given)
+    for path in dict.fromkeys(Path(given) for given in paths):
         outcome = Outcome()
         with Plan(
             copies=copies, accept_weak=accept_weak, progress=progress, outcome=outcome

@@ -15,6 +15,7 @@ from everybit.files.checks.placed import Thoroughness
 from everybit.files.checks.verifying import verify_file, verify_folder
 from everybit.files.kept import keep_structures
 from everybit.files.outcome import Outcome
+from everybit.files.parity.record import PARITY_NAME
 from everybit.files.passes import no_progress
 from everybit.files.seals.manifest import SIGNATURE_NAME
 from everybit.files.signatures.bundle import BUNDLE_NAME
@@ -72,8 +73,7 @@ def verify(
     public = _key(key)
     began = time.perf_counter()
     total = Outcome()
-    for given in paths:
-        path = _meant(Path(given))
+    for path in dict.fromkeys(_meant(Path(given)) for given in paths):
         root = path if path.is_dir() else path.parent
         expected = ExpectedDigests(root, key=public, sha256=sha256)
         how = Thoroughness(
@@ -106,7 +106,8 @@ def verify(
 
 def _meant(path: Path) -> Path:
     """Return the folder that a list, a bundle or a signature speaks of; any other path as it is."""
-    speaks = path.name.lower() in LIST_NAMES or path.name in (BUNDLE_NAME, SIGNATURE_NAME)
+    ours = (BUNDLE_NAME, SIGNATURE_NAME, PARITY_NAME)
+    speaks = path.name.lower() in LIST_NAMES or path.name in ours
     return path.parent if speaks and path.is_file() else path
 
 

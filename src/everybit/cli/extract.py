@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from everybit.cli.options import config_options
+from everybit.cli.options import GivenPath, config_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.cli.output import Output
     from everybit.core.config import Config
 
 
 @click.command("extract")
-@click.argument("path", type=click.Path(path_type=Path), metavar="PATH")
+@click.argument("path", type=GivenPath(), metavar="PATH")
 @click.option(
     "--out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     metavar="FILE",
     help="The new safetensors file. Neither it nor FILE.lost.json may exist.",
 )

@@ -20,6 +20,19 @@ _ALSO: Final = {"quiet": "-q", "verbose": "-v", "run": "--run-dir"}
 _FILE = click.Path(path_type=Path)
 
 
+class GivenPath(click.Path):
+    """A path that somebody named: an empty one is an unset variable, not the folder one is in."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; refuse an empty one."""
+        if value == "":
+            self.fail("the path is empty; is a variable not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def flag_of(name: str) -> str:
     """Return the flag of a `Config` field.
 

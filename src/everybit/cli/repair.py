@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from everybit.cli.options import config_options
+from everybit.cli.options import GivenPath, config_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.cli.output import Output
     from everybit.core.config import Config
 
 
 @click.command("repair")
-@click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
-)
+@click.argument("paths", nargs=-1, required=True, type=GivenPath(), metavar="PATH...")
 @click.option(
     "--from",
     "copies",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     metavar="COPY",
     help="Another copy, file or folder; may be damaged elsewhere. Can be given again.",
 )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from everybit.cli.options import config_options
+from everybit.cli.options import GivenPath, config_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.cli.output import Output
     from everybit.core.config import Config
 
 
 @click.command("seal")
-@click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
-)
+@click.argument("paths", nargs=-1, required=True, type=GivenPath(), metavar="PATH...")
 @click.option(
     "--parity",
     metavar="SHARE",
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--sha256", is_flag=True, help="Record SHA-256 too, and write SHA256SUMS.")
 @click.option(
     "--sign",
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     metavar="KEY",
     help="Ed25519 private key to sign the manifest with; password in EVERYBIT_KEY_PASSWORD.",
 )

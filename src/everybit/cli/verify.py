@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from everybit.cli.options import config_options
+from everybit.cli.options import GivenPath, config_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.cli.output import Output
     from everybit.core.config import Config
 
 
 @click.command("verify")
-@click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
-)
+@click.argument("paths", nargs=-1, required=True, type=GivenPath(), metavar="PATH...")
 @click.option(
     "--level",
     type=click.Choice(["structure", "full"]),
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--strong", is_flag=True, help="Compare BLAKE3 too: no one can forge it.")
 @click.option(
     "--key",
-    type=click.Path(path_type=Path),
+    type=GivenPath(),
     metavar="PUB",
     help="Public key that must have signed the manifest (Ed25519) or the bundle (ECDSA).",
 )

@@ -68,9 +68,11 @@ def test_an_encoder_and_a_decoder_may_have_any_number_of_layers(tmp_path, found)
 
 def test_a_config_in_no_language_raises_nothing(tmp_path, found):
     runs.save_sharded(tmp_path / "m", runs.llama())
-    for text in ("", "[1]", "[" * 100_000, "\0\xff"):
+    (tmp_path / "m" / "config.json").write_text("[1]")
+    assert found(tmp_path / "m", level="structure") == set()
+    for text in ("", "[" * 100_000, "\0\xff"):
         (tmp_path / "m" / "config.json").write_text(text)
-        assert found(tmp_path / "m", level="structure") == set()
+        assert found(tmp_path / "m", level="structure") == {("FIL107", "config.json")}
 
 
 def test_tied_and_untied_heads(tmp_path, found, only):
@@ -143,3 +145,41 @@ def test_layers_of_several_widths(tmp_path, found):
     tensors["model.layers.2.mlp.gate_proj.weight"] = torch.ones(20, 8)
     runs.save_sharded(tmp_path / "m", tensors)
     assert found(tmp_path / "m") == set()
+
+
+def test_an_embedding_in_parts_is_projected_to_the_width(tmp_path, found):
+    tensors = runs.llama()
+    tensors["model.embed_tokens.word_embeddings.weight"] = torch.randn(40, 32)
+    del tensors["model.embed_tokens.weight"]
+    runs.save_sharded(tmp_path / "m", tensors)
+    assert found(tmp_path / "m", level="structure") == set()
+
+
+def test_a_projected_embedding(tmp_path, found, only):
+    tensors = runs.llama() | {"model.embed_tokens.weight": torch.randn(40, 32)}
+    runs.save_sharded(tmp_path / "m", tensors)
+    assert only(tmp_path / "m", level="structure").evidence["config_key"] == "hidden_size"
+    runs.save_sharded(tmp_path / "n", tensors | {"model.project_in.weight": torch.randn(8, 32)})
+    assert found(tmp_path / "n", level="structure") == set()
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "empty"), ("\0" * 300, "zeros"), ('{"a": 1, "b', "no JSON"), ("<html>", "no JSON")],
+)
+def test_a_document_that_cannot_be_read(tmp_path, only, name, text, said):
+    runs.save_sharded(tmp_path / "m", runs.llama())
+    (tmp_path / "m" / name).write_text(text)
+    finding = only(tmp_path / "m", level="structure")
+    assert (finding.rule, finding.where.path) == ("FIL107", name)
+    assert said in finding.message
+
+
+def test_documents_that_are_nobodys_business(tmp_path, found):
+    runs.save_sharded(tmp_path / "m", runs.llama())
+    (tmp_path / "m" / "generation_config.json").write_text('{"temperature": NaN}')
+    (tmp_path / "m" / "notes.json").write_text("// not for loaders")
+    (tmp_path / "editor").mkdir()
+    (tmp_path / "editor" / "config.json").write_text("// with comments")
+    assert found(tmp_path, level="structure") == set()

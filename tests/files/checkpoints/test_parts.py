@@ -290,6 +290,35 @@ def test_steps_that_a_scaler_skipped_are_no_finding(trainer, skipped):
     assert everybit.verify(trainer[0].parent, level="structure").ok
 
 
+def test_the_scheduler_of_a_sibling(trainer, only):
+    place = trainer[3].parent
+    (trainer[3] / "scheduler.pt").write_bytes((trainer[1] / "scheduler.pt").read_bytes())
+    finding = only(place)
+    assert (finding.rule, finding.where.path) == ("FIL115", "checkpoint-40/scheduler.pt")
+    assert finding.evidence["step_of"] == "checkpoint-20"
+    assert everybit.verify(place).stats["newest_whole"] == "checkpoint-30"
+
+
+def test_a_scheduler_that_counts_epochs(trainer, found):
+    for number, place in enumerate(trainer):
+        schedule = torch.load(place / "scheduler.pt")
+        # 10 updates an epoch, but for one sibling whose count meets another's step by chance.
+        schedule["last_epoch"] = 10 if number == 3 else number + 1
+        torch.save(schedule, place / "scheduler.pt")
+    assert found(trainer[0].parent) == set()
+
+
+def test_a_resumed_run_with_a_new_optimizer_and_a_new_scheduler(trainer, found):
+    schedule = torch.load(trainer[3] / "scheduler.pt")
+    schedule["last_epoch"] = 10
+    torch.save(schedule, trainer[3] / "scheduler.pt")
+    state = torch.load(trainer[3] / "optimizer.pt")
+    for entry in state["state"].values():
+        entry["step"] -= 30
+    torch.save(state, trainer[3] / "optimizer.pt")
+    assert found(trainer[0].parent) == set()
+
+
 def test_lightning_counts_in_its_own_words(tmp_path):
     run = runs.Run()
     run.train(10)
@@ -307,9 +336,13 @@ def test_lightning_counts_in_its_own_words(tmp_path):
 
 
 def test_a_state_that_is_not_json_says_nothing(trainer):
-    for text in ("", "[]", "{", '{"global_step": "7"}', json.dumps({"global_step": True})):
+    for text in ("[]", '{"global_step": "7"}', json.dumps({"global_step": True})):
         (trainer[0] / "trainer_state.json").write_text(text)
         assert everybit.verify(trainer[0], level="structure").ok
+    for text in ("", "{"):
+        (trainer[0] / "trainer_state.json").write_text(text)
+        (finding,) = everybit.verify(trainer[0], level="structure").findings
+        assert (finding.rule, finding.where.path) == ("FIL107", "trainer_state.json")
 
 
 def test_a_model_whose_keys_were_sorted_says_nothing_of_its_order(tmp_path):

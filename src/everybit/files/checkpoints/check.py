@@ -11,8 +11,13 @@ from everybit.core.verdict import Skipped
 from everybit.files.checkpoints.averages import check_averages, find_idle_averages
 from everybit.files.checkpoints.config import check_adapter, check_config
 from everybit.files.checkpoints.contents import Shelf
-from everybit.files.checkpoints.counters import check_counters, find_exchanged_steps
+from everybit.files.checkpoints.counters import (
+    check_counters,
+    find_exchanged_steps,
+    find_stale_schedulers,
+)
 from everybit.files.checkpoints.dcp import check_dcp
+from everybit.files.checkpoints.documents import check_documents
 from everybit.files.checkpoints.moments import check_moments
 from everybit.files.checkpoints.movement import compare_series
 from everybit.files.checkpoints.newest import SAYS_NOTHING, name_newest
@@ -87,6 +92,7 @@ def check_together(
     for name in files:
         if is_index(name):
             _check_shards(work, name)
+    work.take(list(check_documents(files, work.damaged)))
     gone, num_named = check_dcp(work.shelf, work.damaged, sealed)
     work.take(gone)
     if num_named:
@@ -248,6 +254,7 @@ def _check_siblings(work: _Work, group: Sequence[Checkpoint]) -> None:
         work.outcome.skipped.append(Skipped(what=what, why=why, promised=False))
     misplaced = find_exchanged_steps(snapshots)
     work.take(misplaced)
+    work.take(find_stale_schedulers(snapshots))
     if misplaced or len(snapshots) < 2:
         return
     if not work.full:

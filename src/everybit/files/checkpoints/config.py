@@ -159,7 +159,7 @@ def _embedding(
                 shard=shard,
                 message=f"{name} has {rows} rows, {vocabulary[0]} is {vocabulary[1]}",
             )
-        if width and columns != width[1]:
+        if width and columns != width[1] and not _is_factorised(name, columns, width[1], places):
             yield Expectation(
                 key=width[0],
                 says=width[1],
@@ -167,6 +167,22 @@ def _embedding(
                 shard=shard,
                 message=f"{name} is {columns} wide, {width[0]} is {width[1]}",
             )
+
+
+def _is_factorised(
+    name: str, columns: int, width: int, places: Mapping[str, tuple[str, FileTensor]]
+) -> bool:
+    """Return whether an embedding may be of another width than the model, and projected to it."""
+    if re.search(r"(embed_tokens|embeddings?|wte)\.\w+\.weight$", name) and not re.search(
+        r"(^|\.)embeddings\.word_embeddings\.weight$", name
+    ):
+        return True  # an embedding that is a module of several parts
+    return any(
+        re.search(r"(embed|proj_in|project_in|input_proj)", other)
+        and other != name
+        and set(tensor.shape) == {columns, width}
+        for other, (_, tensor) in places.items()
+    )
 
 
 def _layers(

@@ -199,8 +199,8 @@ def _off(item: _Counted, step: int, siblings: Mapping[int, str]) -> Iterator[Fin
             **({"step_of": other} if other else {}),
         },
         severity=Severity.ERROR if other or item.value > step else Severity.WARNING,
-        remedy=f"Fetch {item.file} again; with another step's optimizer the resumed run is not "
-        f"the one that was interrupted.",
+        remedy=f"Fetch {item.file} again; with {item.who} of another step the resumed run is not "
+        "the one that was interrupted.",
     )
 
 
@@ -244,6 +244,32 @@ def find_exchanged_steps(snapshots: Sequence[Snapshot]) -> list[Finding]:
         if found:
             return found
     return []
+
+
+def find_stale_schedulers(snapshots: Sequence[Snapshot]) -> list[Finding]:
+    """Return the findings about a scheduler that is a sibling's, though all others are their own.
+
+    Where every other scheduler of a series counts the updates of its own checkpoint, and two do at
+    least, it counts updates. One that counts epochs agrees with none, and one that was started anew
+    on resuming comes with an optimizer that was.
+    """
+    odd: list[tuple[Snapshot, _Counted]] = []
+    num_own = 0
+    for snapshot in snapshots:
+        scheduled, taken = _scheduled(snapshot), _taken(snapshot)
+        if scheduled is None or taken is None or taken.value != snapshot.step:
+            continue
+        if scheduled.value == snapshot.step:
+            num_own += 1
+        else:
+            odd.append((snapshot, scheduled))
+    if num_own < 2 or len(odd) != 1:
+        return []
+    snapshot, scheduled = odd[0]
+    names = {each.step: each.checkpoint.name for each in snapshots if each is not snapshot}
+    if scheduled.value not in names:
+        return []
+    return list(_off(scheduled, snapshot.step, names))
 
 
 def _exchanged(snapshots: Sequence[Snapshot], key: str, values: list[float]) -> Iterator[Finding]:

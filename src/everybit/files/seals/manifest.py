@@ -130,7 +130,8 @@ class Manifest:
 
 def save_id_of(files: Mapping[str, SealedFile]) -> str:
     """Return the id of a save that is known by its files only: equal for equal content."""
-    listed = "".join(f"{path}\0{files[path].tree}\n" for path in sorted(files)).encode()
+    text = "".join(f"{path}\0{files[path].tree}\n" for path in sorted(files))
+    listed = text.encode("utf-8", "surrogateescape")
     return tree_digest("bytes", (len(listed),), listed).hex
 
 
