@@ -408,3 +408,43 @@ def test_what_is_found_is_in_the_runs_verdict(tmp_path, monkeypatch):
     (finding,) = [each for each in outcome.verdict.findings if each.rule == "FIL116"]
     assert "nothing was loaded into Sequential from model.pt" in finding.message
     assert finding.where.link == "load"
+
+
+def test_an_optimizer_that_matches_by_name_itself_is_no_finding(tmp_path):
+    old, first = _optimizer_of("ab", True)
+    old(torch.randn(3, 6)).sum().backward()
+    first.step()
+
+    def by_name(optimizer, state):
+        given = state["param_groups"][0]
+        number = dict(zip(given["param_names"], given["params"], strict=True))
+        names = optimizer.param_groups[0]["param_names"]
+        places = {place: state["state"][number[name]] for place, name in enumerate(names)}
+        return {"state": places, "param_groups": [{**given, "param_names": names}]}
+
+    def script():
+        model, optimizer = _optimizer_of("ba", True)
+        optimizer.register_load_state_dict_pre_hook(by_name)
+        optimizer.load_state_dict(first.state_dict())
+        assert torch.equal(
+            optimizer.state[model.a.weight]["exp_avg"], first.state[old.a.weight]["exp_avg"]
+        )
+        model(torch.randn(3, 6))
+
+    findings, _ = _watched(tmp_path, script)
+    assert findings == []
+
+
+def test_what_torch_refuses_ends_no_checks(tmp_path, capfd):
+    def script():
+        model = seeded(Small)
+        optimizer = torch.optim.Adam(model.parameters())
+        for wrong in ({"x": 1}, 3, {"state": {}, "param_groups": [{"lr": 1}]}):
+            with pytest.raises((KeyError, TypeError, ValueError)):
+                optimizer.load_state_dict(wrong)
+        model.load_state_dict(_state("module."), strict=False)
+        _train(model)
+
+    findings, _ = _watched(tmp_path, script)
+    assert [finding.rule for finding in findings] == ["FIL116"]
+    assert "a fault of its own" not in capfd.readouterr().err

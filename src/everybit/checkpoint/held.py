@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+#: The last part of the key under which torch keeps a module's extra state.
+_EXTRA: Final = "_extra_state"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Held:
     """The tensors of a model under their state_dict keys.
@@ -24,12 +28,14 @@ class Held:
         same: `{name: first name}` of tensors that share one memory.
         others: Keys whose values are no tensors (extra state).
         parameters: Names of parameters, in the model's order, each tensor once.
+        renames: Modules have code of their own that runs in `load_state_dict`.
     """
 
     tensors: Mapping[str, torch.Tensor]
     same: Mapping[str, str]
     others: tuple[str, ...]
     parameters: tuple[str, ...]
+    renames: bool = False
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -49,7 +55,8 @@ def held_by(model: torch.nn.Module) -> Held:
     tensors, others, same = {}, [], {}
     places: dict[object, str] = {}
     for name, value in model.state_dict(keep_vars=True).items():
-        if not isinstance(value, torch.Tensor):
+        # Extra state is made anew at each call: what is written into it goes nowhere.
+        if not isinstance(value, torch.Tensor) or name.rpartition(".")[2] == _EXTRA:
             others.append(name)
             continue
         tensors[name] = value
@@ -61,7 +68,12 @@ def held_by(model: torch.nn.Module) -> Held:
         same=same,
         others=tuple(others),
         parameters=tuple(name for name in named if name is not None),
+        renames=any(map(_has_own_load, model.modules())),
     )
+
+
+def _has_own_load(module: torch.nn.Module) -> bool:
+    return bool(module._load_state_dict_pre_hooks) or "quantized" in type(module).__module__
 
 
 def refuse_unwritable(held: Held) -> None:
@@ -75,6 +87,13 @@ def refuse_unwritable(held: Held) -> None:
                 todo='give the model memory first (`model.to_empty(device="cpu")`)'
                 if tensor.device.type == "meta"
                 else "load into the model before it is sharded or quantised",
+            )
+        sizes = zip(tensor.shape, tensor.stride(), strict=True)
+        if any(size > 1 and not stride for size, stride in sizes):
+            raise UsageError(
+                "nothing can be loaded into it: several of its elements are one (it was expanded)",
+                where=name,
+                todo="give it memory of its own (`tensor.clone()`)",
             )
 
 

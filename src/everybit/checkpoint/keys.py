@@ -90,8 +90,13 @@ class Match:
         if self.is_nothing:
             return False
         whole_file = not self.really_unexpected and not self.mismatched
+        return whole_file or self.fills_the_model
+
+    @property
+    def fills_the_model(self) -> bool:
+        """Whether every tensor of the model arrived but for a head of its own."""
         whole_model = not self.really_missing and not self.mismatched
-        return whole_file or whole_model or bool(self.head)
+        return bool(self.arrived) and (whole_model or bool(self.head))
 
 
 def match_keys(held: Shapes, stored: Shapes, same: Mapping[str, str] | None = None) -> Match:

@@ -81,10 +81,11 @@ def load_into(
     file = read_model(path)
     findings, skipped = check_whole(Path(path)) if verify else ([], [])
     chosen = choose(file, held.shapes, prefix, key=key)
-    match = match_keys(held.shapes, chosen.shapes, held.same)
+    shapes = {n: shape for n, shape in chosen.shapes.items() if n not in held.others}
+    match = match_keys(held.shapes, shapes, held.same)
     if match.is_nothing and match.better is None:
         match = replace(match, better=_anywhere(file, held))
-    findings += _judge(match, str(path), strict=strict)
+    findings += _judge(match, str(path), strict=strict, hooks=held.renames)
     _refuse(findings, str(path))
     staged = {
         name: stage(file, chosen.tensors[name], held.tensors[name].dtype) for name in match.arrived
@@ -114,7 +115,7 @@ def load_into(
         Skipped(what=f"{item.what}", why=item.why, promised=item.promised) for item in file.skipped
     ]
     skipped += [
-        Skipped(what=name, why="it is no tensor (extra state)", promised=False)
+        Skipped(what=name, why="it is state that only the module's own code loads; it was not")
         for name in held.others
     ]
     verdict = Verdict(
@@ -148,6 +149,12 @@ def load_into(
     )
 
 
+_OTHER_FILE = "Load the file that belongs to this model; strict=False loads what fits."
+_HOOKS = (
+    "Load the file that belongs to this model. Its modules have code of their own for a load, "
+    "which may rename or unpack what is in the file and is not run here: `model.load_state_dict` "
+    "runs it."
+)
 _HEAD = "a head of the model's own, most likely new on purpose; it was not loaded"
 
 
@@ -165,8 +172,15 @@ def _named(chosen: Chosen) -> str:
     return "; ".join(parts)
 
 
-def _judge(match: Match, path: str, *, strict: bool) -> list[Finding]:
-    """Return the findings about names and shapes; errors where the load is refused."""
+def _judge(match: Match, path: str, *, strict: bool, hooks: bool = False) -> list[Finding]:
+    """Return the findings about names and shapes; errors where the load is refused.
+
+    Args:
+        match: How names and shapes stood to each other.
+        path: The file.
+        strict: Refuse what does not fit.
+        hooks: The model has code of its own that runs in its `load_state_dict`.
+    """
     better = suggestion(match)
     evidence = {
         "num_in_file": match.num_stored,
@@ -178,7 +192,7 @@ def _judge(match: Match, path: str, *, strict: bool) -> list[Finding]:
         **({"suggestion": better} if better else {}),
     }
     remedy = f"{better[:1].upper()}{better[1:]}." if better else ""
-    if match.is_nothing or not match.num_stored:
+    if not match.arrived:
         what = f"none of the {match.num_stored} tensors in {path} fits the model's {match.num_held}"
         shown = (
             f" (in the file {listed(match.unexpected[:3])}; in the model "
@@ -195,7 +209,7 @@ def _judge(match: Match, path: str, *, strict: bool) -> list[Finding]:
                 severity=Severity.ERROR,
             )
         ]
-    if match.is_whole or (not strict and match.is_on_purpose):
+    if match.is_whole or (not strict and match.fills_the_model):
         return []
     parts = []
     for names, what in (
@@ -212,8 +226,7 @@ def _judge(match: Match, path: str, *, strict: bool) -> list[Finding]:
             message,
             where=Location(path=path, parameter=first, link=Link.LOAD),
             evidence=evidence,
-            remedy=remedy
-            or "Load the file that belongs to this model; strict=False loads what fits.",
+            remedy=remedy or (_HOOKS if hooks else _OTHER_FILE),
             severity=Severity.ERROR if strict else Severity.WARNING,
         )
     ]

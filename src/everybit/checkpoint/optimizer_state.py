@@ -38,6 +38,16 @@ SHAPED: Final = frozenset(
 )  # fmt: skip
 
 
+#: Settings that groups of any optimizer may have, or that come with a release or a scheduler.
+_ANY: Final = frozenset(
+    {
+        "params", "param_names", "lr", "weight_decay", "eps", "maximize", "foreach", "capturable",
+        "differentiable", "fused", "decoupled_weight_decay", "initial_lr", "max_lr", "min_lr",
+        "swa_lr", "base_momentum", "max_momentum", "name", "lr_scale", "group_name",
+    }
+)  # fmt: skip
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Plan:
     """What will be loaded into an optimizer, checked and in memory."""
@@ -108,6 +118,7 @@ def plan_optimizer(
             todo="load each from a file of its own",
         )
     source, match = fitting[0] if fitting else matched[0]
+    match.problems += _other_kind(optimizer, source)
     plan = Plan(optimizer=optimizer)
     if match.by_position:
         why = (
@@ -131,6 +142,19 @@ class _Match:
     problems: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     by_position: bool = False
+
+
+def _other_kind(optimizer: torch.optim.Optimizer, stored: StoredOptimizer) -> list[str]:
+    """Tell a state that another kind of optimizer left, by the settings of their groups."""
+    if not stored.groups or not optimizer.param_groups:
+        return []
+    theirs = {key.partition(".")[0] for key in next(iter(stored.groups.values()))} - _ANY
+    ours = set(optimizer.param_groups[0]) - _ANY
+    if theirs - ours and ours - theirs:
+        has = ", ".join(sorted(ours - theirs))
+        what = f"it is of another kind of optimizer, with {', '.join(sorted(theirs - ours))}; "
+        return [f"{what}{type(optimizer).__name__} has {has} instead"]
+    return []
 
 
 def _live_names(optimizer: torch.optim.Optimizer, held: Held) -> list[list[str]]:

@@ -64,6 +64,7 @@ def choose(model: Model, held: Shapes, prefix: str | None, *, key: str | None = 
         for name, tensor in stored.items()
         if name.startswith(container) and (container or not _OPTIMIZER.search(name))
     }
+    inside = _of_module(inside, held) or inside
     rename = _rename(inside, held, prefix)
     if rename.without_wrappers:
         places = placed(rename, inside, held)
@@ -83,6 +84,24 @@ def choose(model: Model, held: Shapes, prefix: str | None, *, key: str | None = 
         keeps_order=model.layout in (Layout.FILE, Layout.FOLDER)
         and all(part.tensor.member is not None for t in tensors.values() for part in t.parts),
     )
+
+
+def _of_module(inside: Mapping[str, ModelTensor], held: Shapes) -> dict[str, ModelTensor] | None:
+    """Return the tensors of a module that was saved itself, under its state dict's names."""
+    found: dict[str, ModelTensor] = {}
+    for name, tensor in inside.items():
+        parts = name.split(".")
+        path: list[str] = []
+        while len(parts) > 2 and parts[0] == "_modules":
+            path.append(parts[1])
+            del parts[:2]
+        if parts[0] not in ("_parameters", "_buffers") or len(parts) != 2:
+            return None
+        new = ".".join([*path, parts[1]])
+        # Buffers that a state dict leaves out lie among the others.
+        if parts[0] == "_parameters" or new in held:
+            found[new] = tensor
+    return found
 
 
 def _rename(inside: Mapping[str, ModelTensor], held: Shapes, prefix: str | None) -> Rename:

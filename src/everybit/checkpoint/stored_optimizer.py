@@ -26,6 +26,7 @@ class StoredOptimizer:
         names: Their names, in order, for groups that say them.
         tensors: `{number: {slot: tensor}}`.
         values: `{number: {slot: plain value}}`.
+        numbers: Numbers given to parameters that the file calls by name only.
     """
 
     root: str
@@ -34,6 +35,7 @@ class StoredOptimizer:
     names: dict[int, list[str]] = field(default_factory=dict)
     tensors: dict[int, dict[str, ModelTensor]] = field(default_factory=dict)
     values: dict[int, dict[str, object]] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     @property
     def has_names(self) -> bool:
@@ -59,6 +61,11 @@ def find_optimizers(model: Model) -> list[StoredOptimizer]:
         held = found.setdefault(root, StoredOptimizer(root=root))
         if rest.startswith("params.") and isinstance(value, int):
             held.members.setdefault(group, []).append(value)
+        elif rest.startswith("params.") and isinstance(value, str):
+            # As `torch.distributed.checkpoint.state_dict` has it: names in the place of numbers.
+            number = held.numbers.setdefault(value, len(held.numbers))
+            held.members.setdefault(group, []).append(number)
+            held.names.setdefault(group, []).append(value)
         elif rest.startswith(f"{_NAMES}."):
             held.names.setdefault(group, []).append(str(value))
         elif not rest.startswith("params"):
@@ -66,14 +73,24 @@ def find_optimizers(model: Model) -> list[StoredOptimizer]:
     for root, held in found.items():
         states = f"{root}state."
         for tensor in model.tensors:
-            _file(held.tensors, states, tensor.name, tensor)
+            _file(held.tensors, states, tensor.name, tensor, held.numbers)
         for key, value in model.values.items():
-            _file(held.values, states, str(key), value)
+            _file(held.values, states, str(key), value, held.numbers)
     return [held for held in found.values() if held.members]
 
 
-def _file(into: dict[int, Any], states: str, name: str, value: object) -> None:
+def _file(
+    into: dict[int, Any], states: str, name: str, value: object, numbers: Mapping[str, int]
+) -> None:
     if not name.startswith(states):
+        return
+    if numbers:
+        parts = name[len(states) :].split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            at = numbers.get(".".join(parts[:end]))
+            if at is not None:
+                into.setdefault(at, {})[".".join(parts[end:])] = value
+                return
         return
     number, _, slot = name[len(states) :].partition(".")
     if number.isdecimal() and slot:
@@ -100,6 +117,6 @@ def _listed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     inner = {key: _listed(item) for key, item in value.items()}
-    if inner and list(inner) == [str(index) for index in range(len(inner))]:
-        return list(inner.values())
-    return inner
+    # In any order: tensors and plain values of one list are kept apart in a file.
+    places = [str(index) for index in range(len(inner))]
+    return [inner[place] for place in places] if inner and set(inner) == set(places) else inner

@@ -9,6 +9,8 @@ process killed at any moment leaves the earlier ones as they were.
 
 from __future__ import annotations
 
+import collections
+import operator
 import re
 import shutil
 import uuid
@@ -128,7 +130,8 @@ class Vault:
         Raises:
             PathError: It cannot be written; the earlier checkpoints are untouched.
             DamagedError: The disk does not hold what the tensors hold (FIL102); likewise.
-            UsageError: A name is taken by the vault itself.
+            UsageError: A name is taken by the vault itself, the step is no whole number, or an
+                object was given that a restore could not load again.
         """
         taken = [name for name in _OWN if name in state]
         if taken or not state:
@@ -137,6 +140,8 @@ class Vault:
                 where="Vault.save",
                 todo="name what to save (model=model, optimizer=optimizer)",
             )
+        step = _whole_number(step)
+        numbers = {key: _number(key, value) for key, value in (counters or {}).items()}
         nest: dict[str, Any] = {"step": step, **{k: _state_of(v) for k, v in state.items()}}
         if rng:
             nest["rng"] = RandomState.capture().to_plain()
@@ -145,9 +150,11 @@ class Vault:
         target = self.folder / (f"{name}.{attempt}" if attempt else name)
         hidden = self.folder / f".{target.name}.{uuid.uuid4().hex[:8]}.part"
         live = live_digests(nest)
+        self._clear()
         try:
             hidden.mkdir()
             written = write_proved(nest, hidden / _FILE, live)
+            _refuse_foreign(written.temporary)
             written.name_it()
             write_manifest(
                 hidden,
@@ -158,7 +165,7 @@ class Vault:
                     sealed_by=f"everybit {__version__}",
                     save_id=uuid.uuid4().hex,
                     step=step,
-                    counters={"step": step, **(counters or {})},
+                    counters={"step": step, **numbers},
                 ),
             )
             sync_folder(hidden)
@@ -291,15 +298,64 @@ class Vault:
                 path.rename(hidden)
             except OSError:
                 continue
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what saves that were killed have left, which may fill the disk."""
         for path in self.folder.glob(".step-*.part"):
             shutil.rmtree(path, ignore_errors=True)
 
 
+def _whole_number(step: Any) -> int:
+    try:
+        number = operator.index(step)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(step, bool):
+        raise UsageError(
+            "is no step: a whole number from 0 on counts updates", where=f"step={step!r}"
+        )
+    return number
+
+
+def _number(key: str, value: Any) -> int | float:
+    plain = value.item() if callable(getattr(value, "item", None)) else value
+    if not isinstance(plain, int | float):
+        raise UsageError("is no number", where=f"counters: {key}={value!r}")
+    return plain
+
+
+def _refuse_foreign(file: Path) -> None:
+    """Refuse what `torch.load` would refuse at the restore, while earlier checkpoints are there."""
+    names = torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    if names:
+        raise UsageError(
+            f"holds objects of {', '.join(sorted(names)[:4])}, which could not be restored",
+            where="Vault.save",
+            todo="save their `state_dict()`, or plain values and tensors",
+        )
+
+
 def _state_of(value: Any) -> Any:
     if isinstance(value, torch.nn.Module):
-        return unwrap(value).state_dict()
+        return _plain(unwrap(value).state_dict())
     state = getattr(value, "state_dict", None)
-    return state() if callable(state) and not isinstance(value, type) else value
+    return _plain(state() if callable(state) and not isinstance(value, type) else value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a nest with NumPy's numbers as Python's: `torch.load` refuses theirs."""
+    if type(value) in (dict, collections.OrderedDict):
+        items = {key: _plain(item) for key, item in value.items()}
+        same = all(items[key] is item for key, item in value.items())
+        return value if same else type(value)(items)
+    if type(value) in (list, tuple):
+        inner = [_plain(item) for item in value]
+        same = all(one is other for one, other in zip(inner, value, strict=True))
+        return value if same else type(value)(inner)
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
+        return value.item()
+    return value
 
 
 def _trains(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> bool:

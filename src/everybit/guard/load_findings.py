@@ -132,8 +132,18 @@ def judge_optimizer_load(
         optimizer: The optimizer.
         state: The state dict that it is given.
     """
+    if getattr(optimizer, "_optimizer_load_state_dict_pre_hooks", None):
+        return None  # A hook of the program's may match by name itself.
+    try:
+        given_groups, states = state["param_groups"], state["state"]
+        pairs_of_groups = list(zip(optimizer.param_groups, given_groups, strict=False))
+        whole = all("params" in given for _, given in pairs_of_groups)
+    except (KeyError, TypeError, IndexError):
+        return None  # torch refuses it.
+    if not whole:
+        return None
     moved, misshapen = [], []
-    for group, given in zip(optimizer.param_groups, state["param_groups"], strict=False):
+    for group, given in pairs_of_groups:
         names, old = group.get("param_names"), given.get("param_names")
         if names and old and len(names) == len(old):
             pairs = zip(map(without_wrappers, old), map(without_wrappers, names), strict=True)
@@ -144,7 +154,7 @@ def judge_optimizer_load(
         for index, (parameter, number) in enumerate(
             zip(group["params"], given["params"], strict=False)
         ):
-            for slot, value in (state["state"].get(number) or {}).items():
+            for slot, value in (states.get(number) or {}).items():
                 if (
                     slot in SHAPED
                     and isinstance(value, torch.Tensor)
