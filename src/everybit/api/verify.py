@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from everybit.core.errors import PathError, UsageError
 from everybit.core.verdict import Checked, Coverage, Verdict
 from everybit.files.checks.listed import check_listed
+from everybit.files.checks.other_seal import tell_misplaced
 from everybit.files.checks.placed import Thoroughness
 from everybit.files.checks.verifying import verify_file, verify_folder
 from everybit.files.kept import keep_structures
@@ -92,6 +93,7 @@ def verify(
         outcome.add(expected.outcome)
         if public is not None:
             _demand_signature(path, public, expected, outcome)
+        tell_misplaced(root, outcome, below=path.is_dir())
         outcome.findings = _once(outcome.findings)
         total.add(outcome)
     checked = tuple(Checked(what=what, count=number) for what, number in total.checked.items())

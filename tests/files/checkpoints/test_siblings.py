@@ -379,3 +379,11 @@ def test_the_text_says_which_to_resume_from(trainer):
     verdict = everybit.verify(trainer[0].parent)
     assert verdict.stats["newest_whole"] is None
     assert "Newest whole none" in render_verdict(verdict, color=False, verbose=False)
+
+
+def test_a_later_one_under_an_earlier_name_is_not_blamed(plain, only):
+    _, paths = plain
+    shutil.copy(paths[1], paths[0])
+    finding = only(paths[0].parent)
+    assert (finding.rule, finding.where.path) == ("FIL106", paths[0].name)
+    assert finding.evidence["equal_to"] == paths[1].name

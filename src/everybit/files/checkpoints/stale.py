@@ -28,7 +28,8 @@ def find_stale(series: Series) -> list[Finding]:
             finding = _copy(series, earlier, later)
             if finding is not None:
                 found.append(finding)
-                copies.add(later)
+                hit = series.snapshots[later].step == finding.where.step
+                copies.add(later if hit else earlier)
                 break
     for pair in range(len(series.pairs)):
         if not {pair, pair + 1} & copies:
@@ -54,6 +55,10 @@ def _copy(series: Series, earlier: int, later: int) -> Finding | None:
     if steps[0] != steps[1] or _stands_still(one):
         return None  # its counters went on: nothing was learned, which is no misplacement
     sure = bool(trained) and bool(steps[0])
+    if other.step in steps[1] and one.step not in steps[0]:
+        # What both count inside is the later one's own step.
+        one, other = other, one
+    advice = "" if other.step < one.step else f", or resume from {one.checkpoint.name} and count "
     return rule("FIL106").finding(
         f"{other.checkpoint.name} holds what {one.checkpoint.name} holds, bit for bit, in "
         f"{len(between.equal)} tensors",
@@ -65,8 +70,7 @@ def _copy(series: Series, earlier: int, later: int) -> Finding | None:
         },
         severity=Severity.ERROR if sure else Severity.WARNING,
         certainty=Certainty.STRONG if trained else Certainty.WEAK,
-        remedy=f"Fetch {other.checkpoint.name} again, or resume from {one.checkpoint.name} and "
-        f"count from its step.",
+        remedy=f"Fetch {other.checkpoint.name} again{advice and advice + 'from its step'}.",
     )
 
 
