@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import everybit
+from everybit.core.errors import PathError
 
 
 class Deep(nn.Module):
@@ -181,3 +182,37 @@ def test_what_killed_saves_left_is_removed_before_the_next_needs_the_room(tmp_pa
 
     vault.save(step=1, model=Full())
     assert not left.exists()
+
+
+def test_a_step_that_is_none_leaves_the_folder_as_it_was(tmp_path) -> None:
+    everybit.save({"a": torch.ones(3)}, tmp_path / "a.pt", step=np.int64(4))
+    for wrong in ({"step": "5"}, {"counters": {"epoch": "x"}}):
+        with pytest.raises(everybit.UsageError):
+            everybit.save({"b": torch.ones(3)}, tmp_path / "b.pt", **wrong)
+    counters = {"loss": np.float32(0.5), "seen": torch.tensor(3)}
+    everybit.save({"c": torch.ones(3)}, tmp_path / "c.pt", step=torch.tensor(6), counters=counters)
+    assert everybit.verify(tmp_path).ok
+    assert not (tmp_path / "b.pt").exists()
+
+
+def test_a_device_or_pipe_is_not_replaced_by_a_file(tmp_path) -> None:
+    import os
+    import stat
+
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PathError, match="not a regular file"):
+        everybit.save({"a": torch.ones(3)}, tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_names_that_cannot_be_are_one_line(tmp_path) -> None:
+    for name in ("n" * 300 + ".pt", "n" * 250 + ".pt"):
+        with pytest.raises(PathError):
+            everybit.save({"a": torch.ones(3)}, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_whole_module_is_not_said_to_be_proved(tmp_path) -> None:
+    with pytest.raises(everybit.UsageError, match="could not be proved"):
+        everybit.save({"model": nn.Linear(2, 2)}, tmp_path / "m.pt")
+    assert list(tmp_path.iterdir()) == []

@@ -289,3 +289,17 @@ def test_optimizer_state_is_paired_by_parameter_name(tmp_path) -> None:
     verdict = diff(tmp_path / "one.pt", tmp_path / "other.pt")
     assert "swapped" in classes(verdict)
     assert "another parameter's state" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("how", ["itself", "link"])
+def test_a_folder_is_no_copy_of_itself(source, how) -> None:
+    there = source
+    if how == "link":
+        there = source.parent / "link"
+        there.symlink_to(source)
+    verdict = diff(source, there)
+    assert verdict.ok
+    assert verdict.comparison["class"] == "identical"
+    assert verdict.comparison["copy"]["complete"] is False
+    assert "one and the same folder" in verdict.comparison["headline"]
+    assert "with equal bytes" not in verdict.comparison["headline"]

@@ -439,7 +439,7 @@ def test_what_torch_refuses_ends_no_checks(tmp_path, capfd):
     def script():
         model = seeded(Small)
         optimizer = torch.optim.Adam(model.parameters())
-        for wrong in ({"x": 1}, 3, {"state": {}, "param_groups": [{"lr": 1}]}):
+        for wrong in ({"x": 1}, {"state": 3}, {"state": {}, "param_groups": [{"lr": 1}]}):
             with pytest.raises((KeyError, TypeError, ValueError)):
                 optimizer.load_state_dict(wrong)
         model.load_state_dict(_state("module."), strict=False)

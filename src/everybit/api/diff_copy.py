@@ -41,6 +41,7 @@ class CopyCheck:
         extra: Files that are in B only.
         renamed: Files of A that lie in B under another name, by name: `{in A: in B}`.
         linked: Files of B that are links into A: no copies.
+        one_place: A and B are one and the same folder, under two names or one.
         skipped: What could not be compared.
     """
 
@@ -52,22 +53,29 @@ class CopyCheck:
     extra: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     linked: list[str] = field(default_factory=list)
+    one_place: bool = False
     skipped: list[Skipped] = field(default_factory=list)
 
     @property
     def same_bytes(self) -> bool:
         """Whether both folders hold the same files."""
-        return self.complete and not self.extra
+        return self._all_there and not self.extra
 
     @property
     def complete(self) -> bool:
-        """Whether every file of A is in B under its path with equal bytes."""
+        """Whether every file of A is in B under its path with equal bytes, and B is not A."""
+        return self._all_there and not self.one_place
+
+    @property
+    def _all_there(self) -> bool:
         unread = any(item.promised for item in self.skipped)
         return len(self.equal) == self.num_files and not self.linked and not unread
 
     @property
     def sentence(self) -> str:
         """The answer to "may I delete A"."""
+        if self.one_place:
+            return "A and B are one and the same folder: B is no copy of A"
         if self.complete:
             more = f"; B holds {_files(len(self.extra))} more" if self.extra else ""
             return f"every file of A is in B with equal bytes ({_files(self.num_files)}{more})"
@@ -170,7 +178,7 @@ def check_copy(sources: Sources, a: Path, one: Tree, b: Path, other: Tree) -> Co
     Raises:
         PathError: A file cannot be read.
     """
-    out = CopyCheck(num_files=len(one.files))
+    out = CopyCheck(num_files=len(one.files), one_place=a.samefile(b))
     same_folder = a.resolve() == b.resolve()
     inside = a.resolve()
     for relative, place in one.files.items():

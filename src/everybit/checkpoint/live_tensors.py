@@ -67,6 +67,13 @@ def live_digests(nest: Any) -> dict[str, tuple[Digest, torch.Tensor | None]]:
         name = name or "tensor"
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             found[name] = (digest(value), None)
+        if isinstance(value, torch.nn.Module | torch.optim.Optimizer):
+            kind = type(value).__name__
+            raise UsageError(
+                f"is a whole {kind}: its tensors could not be proved, and `torch.load` refuses it",
+                where=name,
+                todo="save its `state_dict()`",
+            )
         if not isinstance(value, torch.Tensor):
             continue
         for part, tensor in _parts(name, value.detach()):

@@ -20,6 +20,7 @@ import torch
 from everybit._version import __version__
 from everybit.checkpoint.damaged_save import damaged_save
 from everybit.checkpoint.live_tensors import live_digests, live_values, walk
+from everybit.checkpoint.numbers import plain_counters, whole_step
 from everybit.core.atomic import check_writable
 from everybit.core.errors import DamagedError, PathError, UsageError
 from everybit.files import read_plain_values
@@ -91,11 +92,15 @@ def save(
         PathError: It cannot be written (no space, no permission); what was there is untouched.
         DamagedError: The disk does not hold what the tensors hold (FIL102), or the folder's
             manifest is damaged (FIL110); what was there is untouched.
-        UsageError: A `.safetensors` file cannot hold this.
+        UsageError: A `.safetensors` file cannot hold this, the step or a counter is no number, or a
+            whole module was given, whose tensors could not be proved.
     """
     began = time.perf_counter()
     place = Path(path)
-    check_writable(place)
+    if step is not None:
+        step = whole_step(step)
+    numbers = plain_counters(counters)
+    _check_place(place)
     manifest = _manifest(place.parent)
     live = live_digests(obj)
     entry = write_proved(obj, place, live)
@@ -117,7 +122,7 @@ def save(
             sealed_by=f"everybit {__version__}",
             save_id=save_id or old.save_id,
             step=step if step is not None else old.step,
-            counters={**old.counters, **(counters or {})},
+            counters={**old.counters, **numbers},
         ),
     )
     return Saved(
@@ -127,6 +132,16 @@ def save(
         digest=entry.sealed.tree,
         seconds=time.perf_counter() - began,
     )
+
+
+def _check_place(place: Path) -> None:
+    try:
+        check_writable(place)
+        if place.exists() and not place.is_file():
+            # A rename would put a file in the place of a device.
+            raise PathError("is not a regular file", where=str(place), todo="name a file")
+    except OSError as error:
+        raise PathError.from_os_error(error, place) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +174,10 @@ def write_proved(obj: Any, path: Path, live: Live) -> Written:
         DamagedError: It does not hold what the tensors hold.
         UsageError: A `.safetensors` file cannot hold this.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise PathError.from_os_error(error, path) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

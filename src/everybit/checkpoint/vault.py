@@ -10,7 +10,6 @@ process killed at any moment leaves the earlier ones as they were.
 from __future__ import annotations
 
 import collections
-import operator
 import re
 import shutil
 import uuid
@@ -23,6 +22,7 @@ import torch
 from everybit._version import __version__
 from everybit.checkpoint.live_tensors import live_digests
 from everybit.checkpoint.loading import load_into
+from everybit.checkpoint.numbers import plain_counters, whole_step
 from everybit.checkpoint.random_state import RandomState
 from everybit.checkpoint.saving import now, sync_folder, write_proved
 from everybit.checkpoint.whole import verify_place
@@ -140,8 +140,8 @@ class Vault:
                 where="Vault.save",
                 todo="name what to save (model=model, optimizer=optimizer)",
             )
-        step = _whole_number(step)
-        numbers = {key: _number(key, value) for key, value in (counters or {}).items()}
+        step = whole_step(step)
+        numbers = plain_counters(counters)
         nest: dict[str, Any] = {"step": step, **{k: _state_of(v) for k, v in state.items()}}
         if rng:
             nest["rng"] = RandomState.capture().to_plain()
@@ -304,25 +304,6 @@ class Vault:
         """Remove what saves that were killed have left, which may fill the disk."""
         for path in self.folder.glob(".step-*.part"):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _whole_number(step: Any) -> int:
-    try:
-        number = operator.index(step)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(step, bool):
-        raise UsageError(
-            "is no step: a whole number from 0 on counts updates", where=f"step={step!r}"
-        )
-    return number
-
-
-def _number(key: str, value: Any) -> int | float:
-    plain = value.item() if callable(getattr(value, "item", None)) else value
-    if not isinstance(plain, int | float):
-        raise UsageError("is no number", where=f"counters: {key}={value!r}")
-    return plain
 
 
 def _refuse_foreign(file: Path) -> None:
