@@ -216,3 +216,39 @@ def test_a_whole_module_is_not_said_to_be_proved(tmp_path) -> None:
     with pytest.raises(everybit.UsageError, match="could not be proved"):
         everybit.save({"model": nn.Linear(2, 2)}, tmp_path / "m.pt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_saves_of_several_processes_wait_for_each_other(tmp_path) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, torch, everybit\n"
+        "vault = everybit.Vault(sys.argv[1], keep=2)\n"
+        "for step in range(4):\n"
+        "    vault.save(step=step, model=torch.nn.Linear(50, 50))\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "v")]
+    ranks = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [rank.communicate(timeout=120)[1] for rank in ranks] == ["", ""]
+    assert everybit.Vault(tmp_path / "v").newest().step == 3
+    assert everybit.verify(tmp_path / "v").ok
+
+
+def test_a_checkpoint_under_another_ones_name_is_passed_over(tmp_path) -> None:
+    import shutil
+
+    vault = everybit.Vault(tmp_path / "v")
+    good = vault.save(step=5, model=nn.Linear(2, 2))
+    shutil.copytree(good, tmp_path / "v" / "step-000000050")
+    newest = vault.newest()
+    assert newest.step == 5
+    assert "of step 5" in newest.passed_over["step-000000050"]
+
+
+def test_a_vault_gives_extra_state_back(tmp_path) -> None:
+    vault = everybit.Vault(tmp_path / "v")
+    vault.save(step=1, model=Extra({"scale": 3.0}))
+    model = Extra()
+    vault.restore(model=model)
+    assert model.value == {"scale": 3.0}

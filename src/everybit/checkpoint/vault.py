@@ -25,10 +25,17 @@ from everybit.checkpoint.loading import load_into
 from everybit.checkpoint.numbers import plain_counters, whole_step
 from everybit.checkpoint.random_state import RandomState
 from everybit.checkpoint.saving import now, sync_folder, write_proved
+from everybit.checkpoint.vault_lock import locked
 from everybit.checkpoint.whole import verify_place
 from everybit.core.errors import DamagedError, EverybitError, PathError, UsageError
 from everybit.core.finding import Severity
-from everybit.files.seals.manifest import MANIFEST_NAME, Covers, Manifest, write_manifest
+from everybit.files.seals.manifest import (
+    MANIFEST_NAME,
+    Covers,
+    Manifest,
+    load_manifest,
+    write_manifest,
+)
 from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
@@ -79,7 +86,7 @@ class Restored:
 class Vault:
     """Keeps the newest checkpoints of a run, each proved when written and when read.
 
-    One process writes to a vault at a time.
+    Saves of several processes into one vault wait for each other.
 
     Args:
         folder: Where they lie; made where it is not there.
@@ -145,6 +152,10 @@ class Vault:
         nest: dict[str, Any] = {"step": step, **{k: _state_of(v) for k, v in state.items()}}
         if rng:
             nest["rng"] = RandomState.capture().to_plain()
+        with locked(self.folder):
+            return self._save(step, numbers, nest)
+
+    def _save(self, step: int, numbers: Mapping[str, int | float], nest: Mapping[str, Any]) -> Path:
         name = f"step-{step:09d}"
         attempt = max((each[1] for each in self._listed() if each[0] == step), default=-1) + 1
         target = self.folder / (f"{name}.{attempt}" if attempt else name)
@@ -186,7 +197,7 @@ class Vault:
         """
         passed_over: dict[str, str] = {}
         for step, _, path in reversed(self._listed()):
-            why = _why_not_whole(path)
+            why = _why_not_whole(path, step)
             if not why:
                 return Kept(step=step, path=path, passed_over=passed_over)
             passed_over[path.name] = why
@@ -236,6 +247,7 @@ class Vault:
                     strict=strict,
                     verify=False,
                 )
+            _restore_extra(module, nest[name])
         for name, target in targets.items():
             if name not in modules and (name in optimizers or name not in arrivals):
                 if isinstance(target, torch.optim.Optimizer) and name not in optimizers:
@@ -266,7 +278,7 @@ class Vault:
                 where=str(self.folder),
                 todo=f"it has {steps}",
             )
-        why = _why_not_whole(found[-1][2])
+        why = _why_not_whole(found[-1][2], step)
         if why:
             raise DamagedError(why, rule="FIL101", where=str(found[-1][2]))
         return Kept(step=step, path=found[-1][2])
@@ -339,12 +351,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _restore_extra(module: torch.nn.Module, state: Mapping[str, Any]) -> None:
+    """Give modules the state that only their own code can take."""
+    extra = {key: value for key, value in state.items() if key.endswith("_extra_state")}
+    if extra:
+        unwrap(module).load_state_dict(extra, strict=False)
+
+
 def _trains(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> bool:
     mine = {id(p) for p in module.parameters()}
     return any(id(p) in mine for group in optimizer.param_groups for p in group["params"])
 
 
-def _why_not_whole(path: Path) -> str:
+def _why_not_whole(path: Path, step: int) -> str:
     """Return why a checkpoint's folder is not whole; "" where it is, by its manifest."""
     if not (path / MANIFEST_NAME).is_file():
         return "it has no manifest: its save did not finish"
@@ -352,6 +371,12 @@ def _why_not_whole(path: Path) -> str:
         outcome = verify_place(path)
     except EverybitError as error:
         return error.line()
+    try:
+        manifest = load_manifest(path)
+    except EverybitError as error:
+        return error.line()
+    if manifest is not None and manifest.step not in (None, step):
+        return f"it is of step {manifest.step} under the name of another"
     errors = [each for each in outcome.findings if each.severity is Severity.ERROR]
     if errors:
         return f"{errors[0].rule} {errors[0].message}"
