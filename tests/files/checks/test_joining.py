@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 import warnings
 from pathlib import Path
 
@@ -151,3 +152,18 @@ def test_exchanged_files_of_one_dcp_folder(tmp_path):
     assert finding.where.path == "step_10/__0_0.distcp"
     # Each by itself says the same of itself.
     assert only(two).evidence["holds"] == "__0_0.distcp"
+
+
+def test_a_missing_run_is_put_back_from_a_copy_and_by_nothing_else(tmp_path):
+    path = torch_file(tmp_path)
+    whole = path.read_bytes()
+    copy = tmp_path / "copy.pt"
+    shutil.copy(path, copy)
+    cut = whole[:20_000] + whole[24_096:]
+    path.write_bytes(cut)
+    began = time.perf_counter()
+    (finding,) = everybit.repair(path, write=True, accept_weak=True).findings
+    assert time.perf_counter() - began < 5  # no search through single bits
+    assert (finding.rule, path.read_bytes()) == ("FIL107", cut)
+    assert everybit.repair(path, copy=copy, write=True).exit_code() == 0
+    assert path.read_bytes() == whole

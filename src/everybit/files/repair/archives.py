@@ -127,6 +127,8 @@ def mend_records(source: ByteSource, structure: Structure) -> Mend | None:
     Raises:
         PathError: The file cannot be read.
     """
+    if any("shifted_by" in damage.evidence for damage in structure.damages):
+        return None  # bytes are missing or too many: no change in place brings them back
     patches = [patch for patch in _by_twins(source, structure) if _agrees(source, structure, patch)]
     told = "one of two records that describe the member, put as the other says, settles all"
     if not patches:

@@ -66,7 +66,7 @@ def plan_by_copies(
     unread = not structure.format.readable
     if unread or (mending.findings and not mending.whole):
         for path in readable:
-            if _take_file(source, mending, path):
+            if _take_file(source, structure, mending, path):
                 if unread and not mending.findings:
                     mending.findings.append(_unread(mending, path))
                 mending.skipped = [item for item in mending.skipped if not item.promised]
@@ -162,7 +162,7 @@ def _reader(path: Path, start: int, length: int) -> Callable[[], bytes]:
     return read
 
 
-def _take_file(source: ByteSource, mending: Mending, path: Path) -> bool:
+def _take_file(source: ByteSource, structure: Structure, mending: Mending, path: Path) -> bool:
     """Take everything from a copy that is whole by its own format and otherwise the same."""
     with ByteSource(path) as copy:
         theirs = read_structure(copy)
@@ -173,7 +173,10 @@ def _take_file(source: ByteSource, mending: Mending, path: Path) -> bool:
         pieces = list(_pieces(source, 0, copy.size, copy, 0, witnesses=()))
         num_leaves = -(-min(copy.size, source.size) // LEAF_BYTES)
         differing = sum(piece.start < source.size for piece in pieces)
-        if num_leaves and differing > max(1, num_leaves // 2):
+        # Where bytes are missing all that follows differs; the directory still tells one save.
+        listed = _directory(structure)
+        alike = listed is not None and theirs.has_checksums and listed == _directory(theirs)
+        if num_leaves and differing > max(1, num_leaves // 2) and not alike:
             return False
         kind = "checksums" if theirs.has_checksums and theirs.members else "structure"
         told = (
@@ -185,6 +188,11 @@ def _take_file(source: ByteSource, mending: Mending, path: Path) -> bool:
         mending.why_lost = ""
         mending.size_bytes = copy.size
     return True
+
+
+def _directory(structure: Structure) -> set[tuple[str, int, int]] | None:
+    """Return names, sizes and checksums of all members; None where there are none."""
+    return {(m.name, m.size, m.crc) for m in structure.members} or None
 
 
 def _compare(source: ByteSource, mending: Mending, copies: list[Path]) -> None:
