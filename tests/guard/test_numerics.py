@@ -428,10 +428,12 @@ def test_state_that_is_made_anew_for_one_parameter(loop):
     assert loop.run(10).ok
 
 
-def test_state_of_other_parameters_by_the_names_that_came_with_it(tmp_path):
+@pytest.mark.parametrize("named", [True, False])
+def test_state_of_other_parameters_by_the_names_that_came_with_it(tmp_path, named):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
-    optimizer = torch.optim.AdamW(list(model.named_parameters()))
+    given = list(model.named_parameters()) if named else list(model.parameters())
+    optimizer = torch.optim.AdamW(given)
     names = list(reversed(list(model.named_parameters())))
     other = torch.optim.AdamW(names)
     model(torch.randn(4, 8)).sum().backward()
@@ -453,8 +455,11 @@ def test_state_of_other_parameters_by_the_names_that_came_with_it(tmp_path):
             optimizer.zero_grad()
             model(torch.randn(4, 8)).sum().backward()
             optimizer.step()
-    assert told(guard.verdict)[0][:2] == ("NUM507", 3)
-    assert "says that this state is that of" in guard.verdict.findings[0].message
+    if named:
+        assert [finding.rule for finding in guard.verdict.findings] == ["FIL115"]
+    else:
+        assert told(guard.verdict)[0][:2] == ("NUM507", 3)
+        assert "says that this state is that of" in guard.verdict.findings[0].message
 
 
 def test_a_weight_that_turns_bad_in_the_update_itself(loop):

@@ -208,9 +208,10 @@ class MomentWatch:
     ) -> Iterator[MomentFault]:
         """Yield parameters whose state, by the names that came with it, is another one's."""
         names = tuple(tuple(group.get("param_names", ())) for group in optimizer.param_groups)
-        if names == self._names:
+        before, self._names = self._names, names
+        # Names that replace others came with a load, which is judged where it happens (FIL115).
+        if names == before or any(before):
             return
-        self._names = names
         label_of = {id(parameter): label for label, parameter in named}
         labels = set(label_of.values())
         for group, group_names in zip(optimizer.param_groups, names, strict=True):
