@@ -490,7 +490,7 @@ def step_counter_mixed():
     return _at(_plain("mlp", optimizer=_adam), "step", act)
 
 
-@fault("NUM507")
+@fault("FIL115")
 def state_loaded_in_another_order():
     def act(loop, _):
         names = dict(loop.model.named_parameters())

@@ -315,7 +315,8 @@ MESSAGES: Final[tuple[Message, ...]] = (
         "`everybit verify` on the folder lists what is missing; fetch just that file",
     ),
     _message(
-        r"no file named ([\w./-]+(?:, [\w./-]+)*)|does not appear to have a file named ([\w./-]*\w)",
+        r"no file named ([\w./-]+(?:, [\w./-]+)*)"
+        r"|does not appear to have a file named ([\w./-]*\w)",
         "FIL103",
         "The folder holds no model under a name that the library looks for ({name}).",
         "`everybit verify` on the folder lists what is there and what its index misses",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -85,7 +86,7 @@ class Loads(Check):
     def at_end(self, step: int) -> Sequence[Finding]:
         """Tell what was found at loads after which nothing was called."""
         found, self._found = self._found, []
-        return found
+        return _at(step, found)
 
     def coverage(self) -> Coverage:
         """Return how many loads were seen."""
@@ -108,7 +109,7 @@ class Loads(Check):
                 names = reinitialised(before, module)
                 if names:
                     found.append(judge_overwritten(before, names, type(module).__name__))
-        return found
+        return _at(step, found)
 
     def _module(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         # A wrapper hands it on to the model inside: the outermost call is the program's.
@@ -208,6 +209,11 @@ class Loads(Check):
         missing = {without_wrappers(name) for name in info.get("missing_keys", ())}
         names = [name for name in held if without_wrappers(name) not in missing]
         self._sampled.append((weakref.ref(model), sample(held, names), self._step()))
+
+
+def _at(step: int, found: list[Finding]) -> list[Finding]:
+    """Return the findings with the step before which the loads happened."""
+    return [replace(each, where=replace(each.where, step=step)) for each in found]
 
 
 def _keys(state: Mapping[Any, Any]) -> object:
