@@ -53,7 +53,7 @@ FLAGS = {
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "extract": [*COMMON, "--out"],
-    "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong"],
+    "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong", "--values"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],
 }

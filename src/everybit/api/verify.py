@@ -39,6 +39,7 @@ def verify(
     *paths: str | os.PathLike[str],
     level: Level = "full",
     strong: bool = False,
+    values: bool = False,
     key: str | os.PathLike[str] | None = None,
     expect_sha256: str | None = None,
     progress: Callable[[int], None] = no_progress,
@@ -54,6 +55,8 @@ def verify(
         paths: Files and folders. A folder means all that its manifests list and every model in it.
         level: `full` reads every byte; `structure` tests sizes and structure only.
         strong: Compare BLAKE3 digests as well.
+        values: Judge the values of sealed files as well, as those of others are: a seal says that
+            bytes are as they were, not that they were right.
         key: A public key that must have signed what is believed: Ed25519 for manifests, which
             implies `strong`; ECDSA for model-signing bundles.
         expect_sha256: The SHA-256 that the one file named must have, in hexadecimal.
@@ -80,6 +83,7 @@ def verify(
         how = Thoroughness(
             full=level == "full",
             strong=strong or _signs_manifests(public),
+            values=values,
             progress=progress,
             key=public,
             expected=expected,

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 )
 @click.option("--strong", is_flag=True, help="Compare BLAKE3 too: no one can forge it.")
 @click.option(
+    "--values",
+    is_flag=True,
+    help="Judge the values of sealed files too: they may have been wrong before the seal.",
+)
+@click.option(
     "--key",
     type=GivenPath(),
     metavar="PUB",
@@ -41,6 +46,7 @@ def command(
     paths: tuple[Path, ...],
     level: str,
     strong: bool,
+    values: bool,
     key: Path | None,
     expect_sha256: str | None,
     config: Config,
@@ -71,6 +77,7 @@ def command(
             *paths,
             level="structure" if level == "structure" else "full",
             strong=strong,
+            values=values,
             key=key,
             expect_sha256=expect_sha256,
             progress=progress,

@@ -38,6 +38,7 @@ class Thoroughness:
     Attributes:
         full: Read every byte; else sizes and structure only.
         strong: Compare BLAKE3 as well.
+        values: Judge the values of sealed files as well, as those of others are.
         progress: Is told the bytes read, as they are.
         key: Demands signatures of what is believed.
         expected: Finds what lists and bundles beside files expect of them.
@@ -45,6 +46,7 @@ class Thoroughness:
 
     full: bool = True
     strong: bool = False
+    values: bool = False
     progress: Callable[[int], None] = no_progress
     key: PublicKey | None = None
     expected: ExpectedDigests | None = None
@@ -110,6 +112,11 @@ def _check_sealed(
         except MalformedError as error:
             return Outcome(findings=[error.damage.finding(MANIFEST_NAME)])
         damaged = any(found.severity is not Severity.NOTE for found in outcome.findings)
+        if how.values and not damaged:
+            # As it was sealed; whether it was right then, its values may tell.
+            judged = check_unsealed(source, name)
+            outcome.add(replace(judged, skipped=[], num_bytes=0))
+            damaged = any(found.severity is not Severity.NOTE for found in judged.findings)
         if wanted and not damaged:
             # As it was sealed; whether it is what others expect is a question of its own.
             outcome.findings += check_expected(source, wanted, name, no_progress)
