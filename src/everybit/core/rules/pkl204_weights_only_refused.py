@@ -1,4 +1,4 @@
-"""`torch.load` refuses a file because its pickle names more than tensors and plain containers.
+"""torch.load refuses a file because its pickle names more than tensors and plain containers.
 
 What:
     The file's pickle names a class or function that `torch.load(weights_only=True)`, the default
