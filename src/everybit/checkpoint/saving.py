@@ -21,7 +21,7 @@ from everybit._version import __version__
 from everybit.checkpoint.damaged_save import damaged_save
 from everybit.checkpoint.live_tensors import live_digests, live_values, walk
 from everybit.checkpoint.numbers import plain_counters, whole_step
-from everybit.core.atomic import check_writable
+from everybit.core.atomic import check_writable, sync_folder
 from everybit.core.errors import DamagedError, PathError, UsageError
 from everybit.files import read_plain_values
 from everybit.files.damage import MalformedError
@@ -276,13 +276,3 @@ def _umask() -> int:
 def now() -> str:
     """Return the time in UTC, in ISO 8601."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where its file system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -24,9 +24,10 @@ from everybit.checkpoint.live_tensors import live_digests
 from everybit.checkpoint.loading import load_into
 from everybit.checkpoint.numbers import plain_counters, whole_step
 from everybit.checkpoint.random_state import RandomState
-from everybit.checkpoint.saving import now, sync_folder, write_proved
+from everybit.checkpoint.saving import now, write_proved
 from everybit.checkpoint.vault_lock import locked
 from everybit.checkpoint.whole import verify_place
+from everybit.core.atomic import sync_folder
 from everybit.core.errors import DamagedError, EverybitError, PathError, UsageError
 from everybit.core.finding import Severity
 from everybit.files.seals.manifest import (

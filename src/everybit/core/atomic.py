@@ -57,13 +57,16 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise PathError.from_os_error(error, path) from error
 
 
-def _sync_folder(folder: Path) -> None:
-    # Some file systems cannot sync a folder; the file itself is complete all the same.
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder reach the disk, where its file system can.
+
+    Where it cannot, the files themselves are complete all the same.
+    """
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

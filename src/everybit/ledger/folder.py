@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import xxhash
 
 from everybit._version import __version__
+from everybit.core.atomic import sync_folder
 from everybit.core.errors import PathError, UsageError
 from everybit.ledger.payload import encode_json
 
@@ -227,7 +228,7 @@ def publish(path: Path, data: bytes) -> int:
             if error.errno not in _NO_LINKS:
                 raise
             return _publish_in_place(path, data, flags, fd)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return fd
     except BaseException:
         os.close(fd)
@@ -261,12 +262,3 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
         if more == 0:
             raise OSError(errno.EIO, "the file takes no more bytes")
         written += more
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from everybit.core.atomic import check_writable
+from everybit.core.atomic import check_writable, sync_folder
 from everybit.core.errors import PathError
 from everybit.files.folder import KEPT_SUFFIX
 from everybit.files.passes import no_progress
@@ -97,7 +97,7 @@ def apply(
             raise
     except OSError as error:
         raise PathError.from_os_error(error, place) from error
-    _sync(place.parent)
+    sync_folder(place.parent)
     return kept
 
 
@@ -167,13 +167,3 @@ def _keep(place: Path) -> Path:
             shutil.copy2(place, kept)
         return kept
     raise PathError("has been kept too often", where=str(place), todo="remove old .damaged files")
-
-
-def _sync(folder: Path) -> None:
-    # Some file systems cannot sync a folder; the file itself is complete all the same.
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
