@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LAUNCHER = """
-    import gc, json, os, runpy, sys
+    import gc, json, os, runpy, signal, sys
     import torch, torch._dynamo, torch.distributed, torch.nn.parallel
     import everybit.api.report, everybit.api.run, everybit.cli.run, everybit.guard
 
@@ -25,6 +25,8 @@ LAUNCHER = """
         for job in together:
             children.append(os.fork())
             if not children[-1]:
+                # A shell's background jobs ignore it, and so would what they start.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 for number, name in ((1, "out"), (2, "err")):
                     os.dup2(os.open(job["name"] + "." + name, os.O_WRONLY | os.O_CREAT), number)
                 os.environ.update(job["environment"])
