@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.api.diff_reader import Sources, stored_model, stored_tensor
-from everybit.core.errors import DamagedError, PathError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,31 +56,19 @@ def read_file(sources: Sources, path: Path, relative: str) -> SideFile:
         PathError: It cannot be read, or is of a format that is not read.
         DamagedError: It is no model file; names the rule.
     """
-    from everybit.files.pickles.plain_values import read_plain_values
-    from everybit.files.reading import describe_not_a_model, read_structure
+    from everybit.files.reading import read_structure, refuse_unreadable
 
     source = sources.at(path)
     structure = read_structure(source)
-    what, todo = describe_not_a_model(structure.format, source)
-    if what:
-        raise DamagedError(what, rule="FIL118", where=str(path), todo=todo)
     if not structure.damages:
-        if not structure.format.holds_tensors:
-            raise PathError(
-                f"is of a format that this release does not read ({structure.format})",
-                where=str(path),
-                todo="give a model file: safetensors, or one that `torch.save` wrote",
-            )
-        if structure.given_up:
-            why = f"is too large for this release: {structure.given_up}"
-            raise PathError(why, where=str(path))
-    values, whole = read_plain_values(path)
+        todo = "give a model file: safetensors, or one that `torch.save` wrote"
+        refuse_unreadable(structure, source, todo=todo)
     return SideFile(
         relative=relative,
         path=path,
         tensors=_stored(sources, path, relative, structure),
-        values=dict(values),
-        values_whole=whole,
+        values=dict(structure.values),
+        values_whole=structure.values_whole,
         skipped=[replace(item, what=f"{relative}: {item.what}") for item in structure.skipped],
         damages=structure.damages,
         structure=structure,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,6 +12,7 @@ from everybit.core.verdict import Checked, Coverage, Verdict
 from everybit.files.checks.listed import check_listed
 from everybit.files.checks.other_seal import tell_misplaced
 from everybit.files.checks.placed import Thoroughness
+from everybit.files.checks.told_once import told_once
 from everybit.files.checks.verifying import verify_file, verify_folder
 from everybit.files.kept import keep_structures
 from everybit.files.outcome import Outcome
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from everybit.core.finding import Finding
     from everybit.files.signatures.keys import PublicKey
 
 Level = Literal["structure", "full"]
@@ -98,7 +97,7 @@ def verify(
         if public is not None:
             _demand_signature(path, public, expected, outcome)
         tell_misplaced(root, outcome, below=path.is_dir())
-        outcome.findings = _once(outcome.findings)
+        outcome.findings = told_once(outcome.findings)
         total.add(outcome)
     checked = tuple(Checked(what=what, count=number) for what, number in total.checked.items())
     return Verdict(
@@ -115,42 +114,6 @@ def _meant(path: Path) -> Path:
     ours = (BUNDLE_NAME, SIGNATURE_NAME, PARITY_NAME)
     speaks = path.name.lower() in LIST_NAMES or path.name in ours
     return path.parent if speaks and path.is_file() else path
-
-
-def _once(findings: list[Finding]) -> list[Finding]:
-    """Return the findings with one damage told once that two look-ups each tell for themselves.
-
-    A file that neither the manifest nor a bundle lists; two files that hold each other's content.
-    """
-    told: set[str | None] = set()
-    holds = {
-        f.where.path: (f.where.path or "").rpartition("/")[0] + f"/{f.evidence['holds']}"
-        for f in findings
-        if f.rule == "FIL106" and "holds" in f.evidence and "listed_by" in f.evidence
-    }
-    holds = {path: other.removeprefix("/") for path, other in holds.items()}
-    kept = []
-    for finding in findings:
-        path = finding.where.path
-        other = holds.get(path) if finding.rule == "FIL106" else None
-        if other is not None and holds.get(other) == path:
-            if path is not None and path < other:
-                kept.append(_exchanged(finding, path, other))
-            continue
-        if finding.rule != "FIL109" or finding.where.path not in told:
-            kept.append(finding)
-        if finding.rule == "FIL109":
-            told.add(finding.where.path)
-    return kept
-
-
-def _exchanged(finding: Finding, path: str, other: str) -> Finding:
-    return replace(
-        finding,
-        message=f"{path} and {other} are exchanged: each holds what "
-        f"{finding.evidence['listed_by']} places in the other",
-        remedy=f"Exchange the names of {path} and {other}, or fetch both again.",
-    )
 
 
 def _digest(text: str | None, paths: tuple[str | os.PathLike[str], ...]) -> str | None:

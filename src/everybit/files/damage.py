@@ -10,7 +10,7 @@ from everybit.core.finding import Location
 from everybit.core.rule import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
 
@@ -50,6 +50,37 @@ class Damage:
     def error(self, path: object) -> DamagedError:
         """Return the error for verbs that need a whole file."""
         return DamagedError(self.message, rule=self.rule, where=str(path))
+
+
+def cut_short(
+    message: str,
+    size: int,
+    wanted: int,
+    promised_by: str,
+    *,
+    readable: Sequence[str] = (),
+    num_lost: int | None = None,
+) -> Damage:
+    """Return the damage of a file that ends before it should (FIL104).
+
+    Args:
+        message: What cannot be right.
+        size: Size of the file in bytes.
+        wanted: The size that it should have at least, in bytes.
+        promised_by: What says so.
+        readable: Names of the tensors that lie wholly before the cut.
+        num_lost: How many others there are, where that is known.
+    """
+    evidence: dict[str, Any] = {
+        "size_bytes": size,
+        "expected_bytes": wanted,
+        "promised_by": promised_by,
+        "readable": list(readable),
+    }
+    if num_lost is not None:
+        evidence["num_lost"] = num_lost
+    where = Location(byte_range=(size, wanted))
+    return Damage(rule="FIL104", message=message, where=where, evidence=evidence)
 
 
 class MalformedError(DamagedError):

@@ -10,9 +10,7 @@ from everybit.files.formats.dcp_metadata import METADATA_NAME, DcpMetadata, read
 from everybit.files.formats.distcp import read_entries
 from everybit.files.model import ModelTensor
 from everybit.files.model_found import Found, part_of, single
-from everybit.files.pickles.plain_values import archive_values
 from everybit.files.source import ByteSource
-from everybit.files.window import Window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,8 +83,7 @@ def _add_file(
                 )
             continue
         found.tensors += [single(tensor, path, "") for tensor in each.structure.tensors]
-        values, whole = archive_values(Window(source, each.start, each.end))
-        name = each.listed.name
-        found.values |= {f"{name}.{key}" if key else name: value for key, value in values.items()}
-        if not whole:
+        name, held = each.listed.name, each.structure.values
+        found.values |= {f"{name}.{key}" if key else name: value for key, value in held.items()}
+        if not each.structure.values_whole:
             found.notes.append(f"{path} holds other objects beside tensors and plain values")

@@ -12,7 +12,6 @@ from everybit.files.formats.dcp_metadata import METADATA_NAME
 from everybit.files.model import Layout, Model
 from everybit.files.model_dcp import add_dcp
 from everybit.files.model_found import Found, single
-from everybit.files.pickles.plain_values import read_plain_values
 from everybit.files.reading import read_tensors
 from everybit.files.sniff import looks_like_model_name
 
@@ -136,9 +135,8 @@ def _add(found: Found, path: Path, relative: str, prefix: str) -> None:
     found.files.append(relative)
     found.skipped += [replace(item, what=f"{label}: {item.what}") for item in held.skipped]
     found.notes += held.notes
-    values, whole = read_plain_values(path)
-    found.values |= {f"{prefix}{key}" if key else prefix[:-1]: v for key, v in values.items()}
-    if not whole:
+    found.values |= {f"{prefix}{key}" if key else prefix[:-1]: v for key, v in held.values.items()}
+    if not held.values_whole:
         found.notes.append(f"{label} holds other objects beside tensors and plain values")
 
 

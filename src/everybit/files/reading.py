@@ -109,18 +109,8 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
         structure = read_structure(source)
         if structure.damages:
             raise structure.damages[0].error(place)
-        what, todo = describe_not_a_model(structure.format, source)
-        if what:
-            raise DamagedError(what, rule="FIL118", where=str(place), todo=todo)
-        if not structure.format.holds_tensors:
-            raise PathError(
-                f"is of a format that this release does not read ({structure.format})",
-                where=str(place),
-                todo="give a safetensors file or one that `torch.save` wrote",
-            )
-        if structure.given_up:
-            what = f"is too large for this release: {structure.given_up}"
-            raise PathError(what, where=str(place))
+        todo = "give a safetensors file or one that `torch.save` wrote"
+        refuse_unreadable(structure, source, todo=todo)
         tensors = structure.tensors
         if digests:
             tensors = digest_tensors(source, tensors)
@@ -133,7 +123,32 @@ def read_tensors(path: str | PathLike[str], *, digests: bool = True) -> FileTens
             tensors=tensors,
             notes=structure.notes,
             skipped=structure.skipped,
+            values=structure.values,
+            values_whole=structure.values_whole,
         )
+
+
+def refuse_unreadable(structure: Structure, source: ByteSource, *, todo: str) -> None:
+    """Refuse a file whose structure is right and from which no tensors can be read.
+
+    Args:
+        structure: Its structure.
+        source: The file.
+        todo: What to give instead.
+
+    Raises:
+        DamagedError: It is no model file (FIL118).
+        PathError: It is of a format that is not read, or too large.
+    """
+    where = str(source.path)
+    what, instead = describe_not_a_model(structure.format, source)
+    if what:
+        raise DamagedError(what, rule="FIL118", where=where, todo=instead)
+    if not structure.format.holds_tensors:
+        what = f"is of a format that this release does not read ({structure.format})"
+        raise PathError(what, where=where, todo=todo)
+    if structure.given_up:
+        raise PathError(f"is too large for this release: {structure.given_up}", where=where)
 
 
 def digest_tensors(source: ByteSource, tensors: tuple[FileTensor, ...]) -> tuple[FileTensor, ...]:

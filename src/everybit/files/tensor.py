@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.dtype import ITEMSIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from everybit.core.digest import Digest
     from everybit.core.verdict import Skipped
+    from everybit.files.pickles.plain import Plain
 
 #: Element sizes of dtypes that files can hold and for which no value can be decoded.
 _OPAQUE: Final = {
@@ -159,6 +162,8 @@ class FileTensors:
         tensors: In file order of their first byte, then by name.
         notes: Remarks for people.
         skipped: Parts that could not be read or named.
+        values: Plain values beside the tensors, by dotted key path.
+        values_whole: These are all of them.
     """
 
     path: str
@@ -167,6 +172,8 @@ class FileTensors:
     tensors: tuple[FileTensor, ...]
     notes: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    values: Mapping[str, Plain] = field(default_factory=dict)
+    values_whole: bool = True
 
     def by_name(self) -> dict[str, FileTensor]:
         """Return `{name: tensor}`."""

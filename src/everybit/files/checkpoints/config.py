@@ -152,21 +152,16 @@ def _embedding(
         if vocabulary and (
             rows < vocabulary[1] or rows > vocabulary[1] + max(_PADDING, vocabulary[1] // 10)
         ):
-            yield Expectation(
-                key=vocabulary[0],
-                says=vocabulary[1],
-                tensor=name,
-                shard=shard,
-                message=f"{name} has {rows} rows, {vocabulary[0]} is {vocabulary[1]}",
-            )
+            yield _disagrees(vocabulary, name, shard, f"has {rows} rows")
         if width and columns != width[1] and not _is_factorised(name, columns, width[1], places):
-            yield Expectation(
-                key=width[0],
-                says=width[1],
-                tensor=name,
-                shard=shard,
-                message=f"{name} is {columns} wide, {width[0]} is {width[1]}",
-            )
+            yield _disagrees(width, name, shard, f"is {columns} wide")
+
+
+def _disagrees(setting: tuple[str, int], tensor: str, shard: str, holds: str) -> Expectation:
+    """Return what a setting expects of a tensor that is otherwise."""
+    key, says = setting
+    message = f"{tensor} {holds}, {key} is {says}"
+    return Expectation(key=key, says=says, tensor=tensor, shard=shard, message=message)
 
 
 def _is_factorised(
@@ -251,13 +246,7 @@ def _feed_forward(
     name, shard, rows = found[0]
     if not rows % width[1] or not width[1] % rows:
         return
-    yield Expectation(
-        key=width[0],
-        says=width[1],
-        tensor=name,
-        shard=shard,
-        message=f"{name} has {rows} rows, {width[0]} is {width[1]}",
-    )
+    yield _disagrees(width, name, shard, f"has {rows} rows")
 
 
 def _tying(

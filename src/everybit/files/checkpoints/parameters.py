@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.files.checkpoints.contents import Contents
-    from everybit.files.pickles.plain_values import Plain
+    from everybit.files.pickles.plain import Plain
     from everybit.files.tensor import FileTensor
 
 #: Keys under which training files keep a model.

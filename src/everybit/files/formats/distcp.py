@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
-from everybit.files.damage import Damage, MalformedError
+from everybit.files.damage import Damage, MalformedError, cut_short
 from everybit.files.formats.dcp_metadata import METADATA_NAME, DcpEntry, DcpMetadata, read_metadata
 from everybit.files.formats.distcp_entry import ReadEntry, read_one
 from everybit.files.formats.distcp_shift import Shift, find_owner, find_shift, is_archive, misplaced
@@ -293,18 +293,14 @@ def _cut(
     whole = [tensor.name for each in entries for tensor in each.structure.tensors]
     num_tensors = sum(entry.offset is not None for entry in listed)
     num_whole = sum(entry.offset is not None and entry.end <= source.size for entry in listed)
-    return Damage(
-        rule="FIL104",
-        message=f"ends after {source.size} of {reach} bytes; {num_whole} of {num_tensors} chunks "
+    return cut_short(
+        f"ends after {source.size} of {reach} bytes; {num_whole} of {num_tensors} chunks "
         "lie wholly before the cut",
-        where=Location(byte_range=(source.size, reach)),
-        evidence={
-            "size_bytes": source.size,
-            "expected_bytes": reach,
-            "promised_by": METADATA_NAME,
-            "readable": whole,
-            "num_lost": num_tensors - num_whole,
-        },
+        source.size,
+        reach,
+        METADATA_NAME,
+        readable=whole,
+        num_lost=num_tensors - num_whole,
     )
 
 

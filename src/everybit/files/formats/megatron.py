@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location
-from everybit.files.damage import Damage, malformed
+from everybit.files.damage import Damage, MalformedError, cut_short, malformed
 from everybit.files.structure import Structure
 from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, FileTensor
 
@@ -71,18 +71,9 @@ def _read_header(source: ByteSource) -> _Header:
     return header
 
 
-def _cut(source: ByteSource, wanted: int) -> Exception:
-    return malformed(
-        f"ends after {source.size} of at least {wanted} bytes",
-        rule="FIL104",
-        byte_range=(source.size, wanted),
-        evidence={
-            "size_bytes": source.size,
-            "expected_bytes": wanted,
-            "promised_by": "its header",
-            "readable": [],
-        },
-    )
+def _cut(source: ByteSource, wanted: int) -> MalformedError:
+    message = f"ends after {source.size} of at least {wanted} bytes"
+    return MalformedError(cut_short(message, source.size, wanted, "its header"))
 
 
 def read_extent(source: ByteSource) -> tuple[str, int]:

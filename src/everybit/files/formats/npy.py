@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
-from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
+from everybit.files.damage import Damage, MalformedError, TooLargeError, cut_short, malformed
 from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat, FileTensor, row_major, shape_problem
 
@@ -118,19 +118,8 @@ def place_array(header: Header, name: str, base: int) -> FileTensor | None:
 
 def _check_size(source: ByteSource, end: int, skipped: list[Skipped]) -> tuple[Damage, ...]:
     if source.size < end:
-        return (
-            Damage(
-                rule="FIL104",
-                message=f"ends after {source.size} of {end} bytes",
-                where=Location(byte_range=(source.size, end)),
-                evidence={
-                    "size_bytes": source.size,
-                    "expected_bytes": end,
-                    "promised_by": "its header",
-                    "readable": [],
-                },
-            ),
-        )
+        message = f"ends after {source.size} of {end} bytes"
+        return (cut_short(message, source.size, end, "its header"),)
     if source.size == end:
         return ()
     if source.read(end, len(MAGIC)) == MAGIC:
@@ -187,17 +176,8 @@ def read_header(source: ByteSource) -> Header:
 
 
 def _cut(source: ByteSource, wanted: int) -> MalformedError:
-    return malformed(
-        f"ends within its header: {source.size} bytes of at least {wanted}",
-        rule="FIL104",
-        byte_range=(source.size, wanted),
-        evidence={
-            "size_bytes": source.size,
-            "expected_bytes": wanted,
-            "promised_by": "its header",
-            "readable": [],
-        },
-    )
+    message = f"ends within its header: {source.size} bytes of at least {wanted}"
+    return MalformedError(cut_short(message, source.size, wanted, "its header"))
 
 
 def _parse(raw: bytes, place: tuple[int, int]) -> tuple[Any, bool, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from everybit.core.finding import Location
-from everybit.files.damage import Damage, TooLargeError, malformed
+from everybit.files.damage import Damage, MalformedError, TooLargeError, cut_short, malformed
 from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat, FileTensor, row_major, shape_problem
 
@@ -115,17 +115,9 @@ def _read_header(source: ByteSource) -> tuple[int, dict[str, Any]]:
             byte_range=(0, 8),
         )
     if 8 + length > source.size:
-        raise malformed(
-            f"ends within its header: {source.size} bytes of at least {8 + length}",
-            rule="FIL104",
-            byte_range=(source.size, 8 + length),
-            evidence={
-                "size_bytes": source.size,
-                "expected_bytes": 8 + length,
-                "promised_by": "the header length in its first 8 bytes",
-                "readable": [],
-            },
-        )
+        message = f"ends within its header: {source.size} bytes of at least {8 + length}"
+        promised_by = "the header length in its first 8 bytes"
+        raise MalformedError(cut_short(message, source.size, 8 + length, promised_by))
     raw = source.read(8, length)
     place = (8, 8 + length)
     if raw[:1] != b"{":
@@ -217,17 +209,13 @@ def _check_tiling(source: ByteSource, tensors: list[FileTensor], data_start: int
     if reach > source.size:
         whole = [t.name for t in tensors if all(end <= source.size for _, end in t.byte_ranges)]
         damages = [
-            Damage(
-                rule="FIL104",
-                message=f"ends after {source.size} of {reach} bytes; "
+            cut_short(
+                f"ends after {source.size} of {reach} bytes; "
                 f"{len(whole)} of {len(tensors)} tensors lie wholly before the cut",
-                where=Location(byte_range=(source.size, reach)),
-                evidence={
-                    "size_bytes": source.size,
-                    "expected_bytes": reach,
-                    "promised_by": "the header",
-                    "readable": whole,
-                },
+                source.size,
+                reach,
+                "the header",
+                readable=whole,
             )
         ]
     elif reach < source.size and not damages:

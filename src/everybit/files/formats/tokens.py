@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
 from everybit.core.finding import Location
-from everybit.files.damage import Damage, MalformedError, malformed
+from everybit.files.damage import Damage, MalformedError, cut_short, malformed
 from everybit.files.formats import megatron
 from everybit.files.pickles.nodes import DictNode
 from everybit.files.pickles.stream import read_pickle_at
@@ -149,19 +149,8 @@ def _read_llmc(source: ByteSource, dtype: str, version: int) -> TokenLayout:
 
 def _check_size(source: ByteSource, layout: TokenLayout, end: int) -> list[Damage]:
     if source.size < end:
-        return [
-            Damage(
-                rule="FIL104",
-                message=f"ends after {source.size} of {end} bytes",
-                where=Location(byte_range=(source.size, end)),
-                evidence={
-                    "size_bytes": source.size,
-                    "expected_bytes": end,
-                    "promised_by": layout.promised_by,
-                    "readable": [],
-                },
-            )
-        ]
+        message = f"ends after {source.size} of {end} bytes"
+        return [cut_short(message, source.size, end, layout.promised_by)]
     if source.size == end:
         return []
     left = source.size - end

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
-from everybit.files.damage import Damage, MalformedError, TooLargeError
+from everybit.files.damage import Damage, MalformedError, TooLargeError, cut_short
 from everybit.files.formats.placing import Held, place_tensor
 from everybit.files.pickles.nodes import DictNode, ListNode
 from everybit.files.pickles.plain import collect_plain
@@ -235,18 +235,14 @@ def _check_end(
             if all(end <= source.size for _, end in tensor.byte_ranges)
         ]
         return [
-            Damage(
-                rule="FIL104",
-                message=f"ends after {source.size} of {storages.end} bytes; "
+            cut_short(
+                f"ends after {source.size} of {storages.end} bytes; "
                 f"{len(whole)} of {len(specs)} tensors lie wholly before the cut",
-                where=Location(byte_range=(source.size, storages.end)),
-                evidence={
-                    "size_bytes": source.size,
-                    "expected_bytes": storages.end,
-                    "promised_by": "its pickles",
-                    "readable": whole,
-                    "num_lost": len(specs) - len(whole),
-                },
+                source.size,
+                storages.end,
+                "its pickles",
+                readable=whole,
+                num_lost=len(specs) - len(whole),
             )
         ]
     if storages.end == source.size or storages.damages:

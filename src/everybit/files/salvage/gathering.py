@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
-from everybit.core.finding import Location
-from everybit.core.rule import rule
+from everybit.files.checks.placed import missing
 from everybit.files.checks.shard_index import is_index, shards_of
 from everybit.files.damage import MalformedError
 from everybit.files.elements import expands_too_far
@@ -114,7 +113,7 @@ def gather(path: Path, progress: Callable[[int], None]) -> Gathered:
         if (path / shard).is_file():
             _add_file(found, path / shard, shard, "", progress)
         else:
-            found.findings.append(_missing(shard))
+            found.findings.append(missing(shard, listed_by="the index"))
     main = _main(models) if not listed and metadata is None else ""
     for name in models:
         prefix = "" if name == main else f"{name.rpartition('.')[0] or name}."
@@ -229,7 +228,7 @@ def _add_dcp(
     homes = {(e.name, e.offset): e.path for e in metadata.entries if e.offset is not None}
     for path in sorted({entry.path for entry in metadata.entries}):
         if not (folder / path).is_file():
-            found.findings.append(_missing(path, METADATA_NAME))
+            found.findings.append(missing(path, listed_by=METADATA_NAME))
             continue
         found.files.append(path)
         with ByteSource(folder / path) as source:
@@ -272,14 +271,6 @@ def _add_dcp(
         bad = next((p for p, s in zip(parts, states_of_it, strict=True) if s.witness is None), None)
         path = bad.path if bad is not None else ""
         _add(found, name, listed.dtype, listed.shape, parts, states_of_it, path)
-
-
-def _missing(name: str, listed_by: str = "the index") -> Finding:
-    return rule("FIL103").finding(
-        f"{name} is listed by {listed_by} and is not there",
-        where=Location(path=name),
-        evidence={"listed_by": listed_by},
-    )
 
 
 def _note_absent(found: Gathered, listed: dict[str, list[str]]) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import ITEMSIZE, decode
 from everybit.files.elements import canonical_chunks
-from everybit.files.pickles.plain_values import plain_values_in
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
@@ -80,11 +79,11 @@ def read_told(source: ByteSource, structure: Structure) -> Told:
     Raises:
         PathError: It cannot be read.
     """
-    values: dict[str, Any] = {}
+    values: Mapping[str, Any] = {}
     if structure.format is FileFormat.TEXT and source.path.name.endswith(".json"):
         values = dict(_json_numbers(source))
     elif structure.tensors or structure.members:
-        values = dict(plain_values_in(source)[0])
+        values = structure.values
     numbers = [(key, value) for key, value in values.items() if _counts(key, value)]
     numbers += _scalars(source, structure)
     return Told(

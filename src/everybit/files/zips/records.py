@@ -86,13 +86,7 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
         return None
     at = offset + CENTRAL.size
     raw_name, extra = data[at : at + n], data[at + n : at + n + m]
-    wide = _zip64_values(extra)
-    if size == _SATURATED32 and wide:
-        size = wide.pop(0)
-    if packed == _SATURATED32 and wide:
-        packed = wide.pop(0)
-    if local == _SATURATED32 and wide:
-        local = wide.pop(0)
+    size, packed, local = _widened(extra, size, packed, local)
     return CentralEntry(
         name=decode_name(raw_name, flags),
         raw_name=raw_name,
@@ -120,11 +114,7 @@ def parse_local(data: bytes) -> LocalHeader | None:
     if mark != LOCAL_MARK or len(data) < length:
         return None
     extra = data[LOCAL.size + n : length]
-    wide = _zip64_values(extra)
-    if size == _SATURATED32 and wide:
-        size = wide.pop(0)
-    if packed == _SATURATED32 and wide:
-        packed = wide.pop(0)
+    size, packed = _widened(extra, size, packed)
     return LocalHeader(
         raw_name=data[LOCAL.size : LOCAL.size + n],
         flags=flags,
@@ -192,6 +182,12 @@ def extra_problem(extra: bytes) -> int | None:
             return at
         at += 4 + length
     return at if extra[at:].strip(b"\0") else None
+
+
+def _widened(extra: bytes, *fields: int) -> list[int]:
+    """Return the fields, those that 32 bits do not hold from the ZIP64 record, in its order."""
+    wide = iter(_zip64_values(extra))
+    return [next(wide, field) if field == _SATURATED32 else field for field in fields]
 
 
 def _zip64_values(extra: bytes) -> list[int]:
