@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: A whole number of leaves. What fits the cache is hashed twice as fast as what does not, and is
 #: still large enough for BLAKE3 to share out among cores.
-BUFFER_BYTES: Final = 16 * LEAF_BYTES
-_NUM_BUFFERS: Final = 3
+BUFFER_BYTES: Final = 8 * LEAF_BYTES
+_NUM_BUFFERS: Final = 4
 
 
 class Hasher(Protocol):
