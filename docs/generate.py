@@ -163,6 +163,8 @@ def _settings(verb: str) -> str:
         value = ", ".join(f"`{member}`" for member in wanted) if is_enum else TYPES[wanted]
         default = field_default(setting)
         shown = "" if default is None else f"`{str(default).lower()}`"
+        if setting.name == "fail_on":
+            shown = "`error`; of `scan` and `lint` `warning`"
         told = setting.metadata["help"].replace("<", "&lt;")
         rows.append(f"| `{setting.name}` | {value} | {shown} | {told} |")
     return "\n".join(rows)

@@ -88,7 +88,7 @@ def test_the_settings_are_frozen():
         "max_incidents": (32, ("run",)),
         "webhook": (None, ("run",)),
         "track": (None, ("run",)),
-        "fail_on": ("error", ("*",)),
+        "fail_on": (None, ("*",)),
         "exit_zero": (False, ("*",)),
         "format": ("text", ("*",)),
         "quiet": (False, ("*",)),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from everybit.core.config import Config, Format, config_fields, field_default, field_types
+from everybit.core.verdict import default_fail_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def config_options(verb: str) -> Callable[[Callable[..., Any]], Callable[..., An
             output = Output(config, given.pop("output_file"))
             return command(config=config, output=output, **given)
 
-        options = [option for f in chosen for option in _options_of(f)]
+        options = [option for f in chosen for option in _options_of(f, verb)]
         options += [
             click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
             click.option(
@@ -91,9 +92,11 @@ def config_options(verb: str) -> Callable[[Callable[..., Any]], Callable[..., An
     return decorate
 
 
-def _options_of(f: Field[Any]) -> list[Callable[[Any], Any]]:
+def _options_of(f: Field[Any], verb: str) -> list[Callable[[Any], Any]]:
     wanted, _ = field_types()[f.name]
     default = field_default(f)
+    if f.name == "fail_on":
+        default = default_fail_on(verb)
     text = f.metadata["help"]
     names = [*([_ALSO[f.name]] if f.name in _ALSO else []), flag_of(f.name), f.name]
     if wanted is bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from everybit.cli.failure import silence_stdout, tell
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.config import Format
+from everybit.core.verdict import default_fail_on
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,10 +89,24 @@ class Output:
 
     def render(self, verdict: Verdict) -> str:
         """Return the verdict in the format asked for."""
-        if self.config.format is Format.JSON:
-            from everybit.report.strict_json import verdict_json
+        match self.config.format:
+            case Format.JSON:
+                from everybit.report.strict_json import verdict_json
 
-            return verdict_json(verdict) + "\n"
+                return verdict_json(verdict) + "\n"
+            case Format.SARIF:
+                from everybit.report.sarif import verdict_sarif
+
+                return verdict_sarif(verdict, exit_code=self.exit_code(verdict)) + "\n"
+            case Format.JUNIT:
+                from everybit.report.junit import verdict_junit
+
+                fail_on = self.config.fail_on or default_fail_on(verdict.command)
+                return verdict_junit(verdict, fail_on=fail_on)
+            case Format.GITHUB:
+                from everybit.report.github import verdict_github
+
+                return verdict_github(verdict)
         from everybit.report.text import render_verdict
 
         return render_verdict(verdict, color=self.color, verbose=self.config.verbose)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from everybit.core.errors import ConfigError, PathError
-from everybit.core.finding import Severity
+from everybit.core.finding import Severity  # noqa: TC001 - field types are read at run time
 from everybit.core.variables import read_settings
 from everybit.core.web_address import check_web_address, shown_address
 
@@ -44,6 +44,9 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
 
 
 def _option(
@@ -106,9 +109,7 @@ class Config:
         "run",
         metavar="TRACKERS",
     )
-    fail_on: Severity = _option(
-        Severity.ERROR, "Exit with 1 from this severity on.", "*", metavar="LEVEL"
-    )
+    fail_on: Severity | None = _option(None, "Exit with 1 from this severity on.", "*")
     exit_zero: bool = _option(False, "Exit with 0 whatever is found.", "*")
     format: Format = _option(Format.TEXT, "How to print the verdict.", "*")
     quiet: bool = _option(False, "Print errors and the verdict only.", "*")

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from everybit.core.divergence import Divergence
 
 SCHEMA: Final = "everybit.verdict/1"
+#: Verbs whose warnings must not pass unseen.
+_GATES: Final = frozenset({"scan", "lint"})
+
+
+def default_fail_on(command: str) -> Severity:
+    """Return the severity from which on a verb exits with 1: `warning` of those that are gates."""
+    return Severity.WARNING if command in _GATES else Severity.ERROR
 
 
 class Status(StrEnum):
@@ -112,8 +119,13 @@ class Verdict:
         """Whether everything promised was checked and nothing was found."""
         return self.status is Status.CLEAN
 
-    def exit_code(self, fail_on: Severity = Severity.ERROR) -> int:
-        """Return 1 for a finding at or above `fail_on`, else 3 for a missed check, else 0."""
+    def exit_code(self, fail_on: Severity | None = None) -> int:
+        """Return 1 for a finding at or above a severity, else 3 for a missed check, else 0.
+
+        Args:
+            fail_on: The severity; `default_fail_on` of the verb where None.
+        """
+        fail_on = fail_on or default_fail_on(self.command)
         if any(finding.severity.rank >= fail_on.rank for finding in self.findings):
             return 1
         return 3 if any(item.promised for item in self.coverage.skipped) else 0
