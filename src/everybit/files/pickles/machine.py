@@ -4,6 +4,10 @@ It follows the opcodes of protocols 0 to 5 as CPython's C unpickler does, but na
 calls become records, and persistent ids stay ids. `verify` reads tensors out of the result; the
 globals and calls that unpickling would reach are all recorded.
 
+Where the C and the Python unpickler differ it takes what either of them takes, since loaders use
+both. What it reads must never be less than what a loader reads, and every name and call must be
+recorded before a fault ends the reading.
+
 Bounds: time and memory grow linearly with the pickle, nothing recurses, no decimal number of more
 than `MAX_DIGITS` digits is converted, and the number of opcodes is limited.
 """
@@ -19,19 +23,32 @@ from everybit.files.pickles.nodes import (
     Blob,
     Call,
     CallKind,
+    Change,
     DictNode,
+    Extension,
     Global,
     ListNode,
     Node,
+    Oddity,
     Persistent,
     Pickle,
     SetNode,
     Text,
+    Touch,
     TupleNode,
 )
+from everybit.files.pickles.written import (
+    is_plain_float,
+    is_plain_integer,
+    parse_float,
+    parse_index,
+    parse_int,
+    parse_long,
+)
 
-#: CPython refuses longer decimal integers too, since converting them takes quadratic time.
-MAX_DIGITS: Final = 4300
+_MAX_ODDITIES: Final = 20
+#: Protocols below this one write names of Python 2, which Python 3 maps to its own.
+_OWN_NAMES: Final = 3
 _HIGHEST_PROTOCOL: Final = 5
 _FRAME_LENGTH: Final = struct.Struct("<Q")
 
@@ -47,25 +64,36 @@ class Machine:
 
     Args:
         data: The pickle.
+        start: Offset of its first opcode.
+        forgiving: Go on where only some loaders would: past a frame that is longer than what is
+            left, and with buffers from outside.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, start: int = 0, *, forgiving: bool = False) -> None:
         self.data = data
-        self.at = 0
+        self.at = self.start = start
+        self.forgiving = forgiving
         self.stack: list[Node] = []
         self.marks: list[int] = []
         self.memo: dict[int, Node] = {}
-        self.globals: dict[tuple[str, str], Global] = {}
+        self.globals: dict[tuple[str, str, bool], Global] = {}
         self.calls: list[Call] = []
         self.builds: list[tuple[Node, Node]] = []
         self.persistents: list[Persistent] = []
+        self.touches: list[Touch] = []
+        self.oddities: dict[str, Oddity] = {}
         self.num_nodes = 0
         self.protocol = 0
+        self.protocol_in_force = 0
 
     def result(self) -> Pickle:
         """Return the record, at STOP."""
+        return self.record(self.pop())
+
+    def record(self, result: Node, error: MalformedError | None = None) -> Pickle:
+        """Return what was recorded so far."""
         return Pickle(
-            result=self.pop(),
+            result=result,
             globals=list(self.globals.values()),
             calls=self.calls,
             builds=self.builds,
@@ -73,6 +101,10 @@ class Machine:
             num_nodes=self.num_nodes,
             end=self.at,
             protocol=self.protocol,
+            touches=self.touches,
+            oddities=list(self.oddities.values()),
+            start=self.start,
+            error=error,
         )
 
     # -- reading ---------------------------------------------------------------------------------
@@ -84,6 +116,11 @@ class Machine:
     def ended(self, what: str, position: int) -> PickleEndsError:
         """Return the error for bytes that end too early."""
         return PickleEndsError(self.error(what, position).damage)
+
+    def odd(self, what: str, *, trick: bool) -> None:
+        """Note what no pickler writes, each kind once."""
+        if len(self.oddities) < _MAX_ODDITIES:
+            self.oddities.setdefault(what, Oddity(what, self.at - 1, trick))
 
     def take(self, length: int) -> bytes:
         """Return the next bytes, all of them or an error."""
@@ -146,7 +183,9 @@ class Machine:
 
     def reference(self, module: str, name: str, position: int) -> Global:
         """Record a name that would be imported; equal names are one node."""
-        return self.globals.setdefault((module, name), Global(module, name, position))
+        legacy = self.protocol_in_force < _OWN_NAMES
+        key = (module, name, legacy)
+        return self.globals.setdefault(key, Global(module, name, position, legacy))
 
     def call(self, kind: CallKind, function: Node, args: Node, kwargs: Node = None) -> None:
         """Record a call, and put its result on the stack."""
@@ -160,19 +199,46 @@ class Machine:
         self.persistents.append(made)
         self.new(made)
 
-    def extend(self, items: list[Node]) -> None:
+    def touch(self, kind: Change, target: Node, items: list[Node]) -> None:
+        """Record the change of an object that is imported or comes from outside."""
+        if not isinstance(target, (Global, Persistent, Extension, Blob)):
+            raise self.error(f"changes what has no {kind}", self.at - 1)
+        self.touches.append(Touch(kind, target, items, self.at - 1))
+
+    def extend(self, items: list[Node], kind: Change = Change.APPEND) -> None:
         """APPEND, APPENDS, ADDITEMS: add to the list, set or call on top."""
         target = self.top()
-        if not isinstance(target, (ListNode, SetNode, Call)):
-            raise self.error("appends to what is no list", self.at - 1)
-        target.items.extend(items)
+        if not items:
+            return
+        plain = SetNode if kind is Change.ADD else ListNode
+        if isinstance(target, (plain, Call)):
+            target.items.extend(items)
+        else:
+            self.touch(kind, target, items)
 
     def set_items(self, items: list[Node]) -> None:
         """SETITEM, SETITEMS: add pairs to the dictionary or call on top."""
         target = self.top()
-        if not isinstance(target, (DictNode, Call)) or len(items) % 2:
-            raise self.error("sets items of what is no dictionary", self.at - 1)
-        target.pairs.extend(zip(items[::2], items[1::2], strict=True))
+        if len(items) % 2:
+            raise self.error("sets an odd number of items", self.at - 1)
+        if not items:
+            return
+        if isinstance(target, (DictNode, Call)):
+            target.pairs.extend(zip(items[::2], items[1::2], strict=True))
+        elif isinstance(target, ListNode):
+            self.replace(target.items, items)
+        else:
+            self.touch(Change.SET_ITEM, target, items)
+
+    def replace(self, held: list[Node], items: list[Node]) -> None:
+        """Set items of a list, which SETITEM does too; an index that is computed adds one."""
+        for index, value in zip(items[::2], items[1::2], strict=True):
+            if isinstance(index, int):
+                held[index] = value
+            elif isinstance(index, (Call, Global, Persistent, Extension)):
+                held.append(value)
+            else:
+                raise self.error("sets an item of a list by no number", self.at - 1)
 
     def build(self) -> None:
         """BUILD: record the state given to the node below it."""
@@ -180,13 +246,18 @@ class Machine:
         target = self.top()
         if isinstance(target, Call):
             target.state = state
+        elif isinstance(target, (Global, Persistent, Extension)):
+            self.touches.append(Touch(Change.BUILD, target, [state], self.at - 1))
         self.builds.append((target, state))
 
     def memoize(self, key: int) -> None:
         """PUT and its kin."""
         if key < 0:
             raise ValueError("negative memo key")
-        self.memo[key] = self.top()
+        top = self.top()
+        if self.memo.setdefault(key, top) is not top:
+            self.odd("stores two objects under one memo key", trick=False)
+            self.memo[key] = top
 
     def recall(self, key: int) -> None:
         """GET and its kin."""
@@ -206,30 +277,54 @@ class Machine:
         protocol = self.take(1)[0]
         if protocol > _HIGHEST_PROTOCOL:
             raise self.error(f"is of protocol {protocol}, which is not known", self.at - 2)
+        if self.at - 2 != self.start and protocol != self.protocol_in_force:
+            self.odd("changes its protocol on the way", trick=True)
+        self.protocol_in_force = protocol
         self.protocol = max(self.protocol, protocol)
 
     def frame(self) -> None:
         """FRAME; its length only has to fit."""
         length = self.number(_FRAME_LENGTH)
         if length > len(self.data) - self.at:
-            raise self.ended("has a frame longer than itself", self.at - 9)
+            if not self.forgiving:
+                raise self.ended("has a frame longer than itself", self.at - 9)
+            self.odd("has a frame longer than itself", trick=False)
 
     def stack_global(self) -> None:
-        """STACK_GLOBAL."""
+        """STACK_GLOBAL; a name that a call makes is not known, and "?" stands for it."""
         name, module = self.pop(), self.pop()
-        if not isinstance(name, str) or not isinstance(module, str):
-            raise self.error("imports a name that is no text", self.at - 1)
-        self.push(self.reference(module, name, self.at - 1))
+        self.push(self.reference(self.as_name(module), self.as_name(name), self.at - 1))
+
+    def as_name(self, node: Node) -> str:
+        """Return a part of a name that STACK_GLOBAL takes from the stack."""
+        if isinstance(node, str):
+            return node
+        if isinstance(node, Text):
+            self.odd("gives a name as 8-bit text", trick=True)
+            return node.data.decode("utf-8", "surrogateescape")
+        if isinstance(node, (Call, Global, Persistent, Extension)):
+            self.odd("computes a name that it imports", trick=True)
+            return "?"
+        raise self.error("imports a name that is no text", self.at - 1)
 
     def line_global(self) -> Global:
         """GLOBAL: read two lines and return the name."""
         position = self.at - 1
-        module = self.line().decode("utf-8", "surrogateescape")
-        name = self.line().decode("utf-8", "surrogateescape")
+        module = self.name_line()
+        name = self.name_line()
         return self.reference(module, name, position)
 
+    def name_line(self) -> str:
+        """Return the next line as part of a name."""
+        line = self.line()
+        if not line:
+            raise self.error("imports an empty name", self.at - 1)
+        return line.decode("utf-8", "surrogateescape")
+
     def inst(self) -> None:
-        """INST."""
+        """INST; without a mark nothing is imported."""
+        if not self.marks:
+            raise IndexError
         function = self.line_global()
         self.call(CallKind.INST, function, TupleNode(self.pop_mark()))
 
@@ -255,7 +350,7 @@ class Machine:
 
     def frozenset(self) -> None:
         """FROZENSET."""
-        self.new(SetNode(self.pop_mark()))
+        self.new(SetNode(self.pop_mark(), frozen=True))
 
     def dict(self) -> None:
         """DICT."""
@@ -280,22 +375,62 @@ class Machine:
     def integer_line(self) -> None:
         """INT, which also writes booleans."""
         text = self.line()
-        if text in (b"00", b"01"):
-            self.push(text == b"01")
+        value = parse_int(text)
+        if not is_plain_integer(text):
+            self.odd_number(text, "an integer")
+        self.push(value)
+
+    def long_line(self) -> None:
+        """LONG."""
+        text = self.line()
+        self.push(parse_long(text))
+        if not is_plain_integer(text.removesuffix(b"L")):
+            self.odd_number(text, "an integer")
+
+    def float_line(self) -> None:
+        """FLOAT."""
+        text = self.line()
+        self.push(parse_float(text))
+        if not is_plain_float(text):
+            self.odd_number(text, "a float")
+
+    def odd_number(self, text: bytes, what: str) -> None:
+        """Note a number that other readers take for another one, or for none."""
+        if b"\0" in text:
+            self.odd(f"writes {what} with a NUL byte in it", trick=True)
         else:
-            self.push(parse_integer(text, 0))
+            self.odd(f"writes {what} as no pickler does", trick=text[:1] not in b"+-. 0123456789")
+
+    def index_line(self) -> int:
+        """Return the memo key of GET or PUT."""
+        text = self.line()
+        key = parse_index(text)
+        if not text.isdigit():
+            self.odd_number(text, "a memo key")
+        return key
 
     def string_line(self) -> None:
         """STRING."""
-        text = self.line().strip()
+        text = self.line()
         if len(text) < 2 or text[0] != text[-1] or text[:1] not in (b"'", b'"'):
             raise self.error("holds a string without quotes", self.at)
         self.push(Text(codecs.escape_decode(text[1:-1])[0]))
+
+    def extension(self, code: int) -> None:
+        """EXT1 to EXT4."""
+        if code <= 0:
+            raise self.error("asks for an extension code of 0 or less", self.at - 1)
+        self.push(Extension(code))
 
     def blob(self, length: int) -> None:
         """BINBYTES and its kin."""
         start = self.at
         self.push(Blob(self.take(length), start))
+
+    def byte_array(self, length: int) -> None:
+        """BYTEARRAY8."""
+        start = self.at
+        self.push(Blob(self.take(length), start, mutable=True))
 
     def text(self, length: int) -> None:
         """BINUNICODE and its kin."""
@@ -303,12 +438,13 @@ class Machine:
         self.push(self.take(length).decode("utf-8", "surrogatepass"))
 
     def out_of_band(self) -> None:
-        """NEXT_BUFFER, READONLY_BUFFER."""
-        raise self.error("wants a buffer from outside, which a file does not have", self.at - 1)
+        """NEXT_BUFFER: a file has none."""
+        if not self.forgiving:
+            raise self.error("wants a buffer from outside, which a file does not have", self.at - 1)
+        self.odd("wants a buffer from outside", trick=False)
+        self.outside("buffer")
 
-
-def parse_integer(text: bytes, base: int) -> int:
-    """Return a written integer; raises `ValueError` where it is none or absurdly long."""
-    if len(text) > MAX_DIGITS:
-        raise ValueError("an integer of too many digits")
-    return int(text.decode("ascii").strip().rstrip("\0"), base)
+    def read_only(self) -> None:
+        """READONLY_BUFFER: bytes and objects from outside stay what they are."""
+        if not isinstance(self.top(), (Blob, Call, Global, Persistent, Extension)):
+            raise self.error("makes read-only what is no buffer", self.at - 1)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from everybit.files.damage import MalformedError
 
 #: A plain value (None, bool, int, float, str) or one of the nodes below.
 Node = Any
@@ -15,14 +18,16 @@ class Global:
     """A name that the pickle asks to import.
 
     Attributes:
-        module: Dotted module name, as written.
-        name: Qualified name in it.
+        module: Dotted module name, as written; "?" where it is computed while loading.
+        name: Qualified name in it; "?" where it is computed.
         position: Offset of the opcode in the pickle.
+        legacy: A protocol below 3 is in force, so that Python 3 maps names of Python 2.
     """
 
     module: str
     name: str
     position: int
+    legacy: bool = False
 
     @property
     def qualified(self) -> str:
@@ -91,9 +96,10 @@ class ListNode:
 
 @dataclass(slots=True, eq=False)
 class SetNode:
-    """A set or frozenset."""
+    """A set, or a frozenset (`frozen`)."""
 
     items: list[Node]
+    frozen: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -105,10 +111,11 @@ class DictNode:
 
 @dataclass(slots=True, eq=False)
 class Blob:
-    """A bytes or bytearray object, and where it stands in the pickle."""
+    """A bytes object, or a bytearray (`mutable`), and where it stands in the pickle."""
 
     data: bytes
     start: int
+    mutable: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +139,47 @@ class Extension:
     code: int
 
 
+class Change(StrEnum):
+    """Which opcode changes an object that the pickle did not make."""
+
+    BUILD = "build"
+    APPEND = "append"
+    ADD = "add"
+    SET_ITEM = "set_item"
+
+
+@dataclass(slots=True, eq=False)
+class Touch:
+    """A change of an object that is neither a plain container nor the result of a call.
+
+    Attributes:
+        kind: The opcode's kind.
+        target: What would be changed.
+        items: What it would be given: the state, the items, or keys and values in turn.
+        position: Offset of the opcode in the pickle.
+    """
+
+    kind: Change
+    target: Node
+    items: list[Node]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """Something that an unpickler reads and no pickler writes.
+
+    Attributes:
+        what: A clause about the pickle ("writes an integer with a NUL byte in it").
+        position: Offset of the opcode in the pickle.
+        trick: It can only be meant to mislead; a sloppy tool would not do it.
+    """
+
+    what: str
+    position: int
+    trick: bool
+
+
 @dataclass(slots=True, kw_only=True)
 class Pickle:
     """What one pickle says.
@@ -145,6 +193,10 @@ class Pickle:
         num_nodes: How many containers and calls were made.
         end: Offset after STOP.
         protocol: The highest PROTO seen; 0 with none.
+        touches: Every change of an object that it would import or take from outside, in order.
+        oddities: What no pickler writes, each kind once.
+        start: Offset of the first opcode.
+        error: Why it cannot be followed to STOP; the rest is what an unpickler does before that.
     """
 
     result: Node
@@ -155,3 +207,7 @@ class Pickle:
     num_nodes: int
     end: int
     protocol: int
+    touches: list[Touch] = field(default_factory=list)
+    oddities: list[Oddity] = field(default_factory=list)
+    start: int = 0
+    error: MalformedError | None = None

@@ -6,15 +6,8 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickles.machine import Machine, parse_integer
-from everybit.files.pickles.nodes import (
-    DictNode,
-    Extension,
-    ListNode,
-    SetNode,
-    Text,
-    TupleNode,
-)
+from everybit.files.pickles.machine import Machine
+from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,28 +31,41 @@ def interpret(data: bytes, *, max_steps: int | None = None) -> Pickle:
             `position`, the offset in the pickle.
         TooLargeError: It has more opcodes.
     """
-    max_steps = MAX_STEPS if max_steps is None else max_steps
     machine = Machine(data)
-    start = 0
+    error, _ = follow(machine, MAX_STEPS if max_steps is None else max_steps)
+    if error is not None:
+        raise error
+    return machine.result()
+
+
+def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int]:
+    """Run a machine to STOP, which leaves the result on its stack.
+
+    Returns:
+        Why it had to end before, or None, and the number of opcodes that it followed.
+    """
+    data, start, step = machine.data, machine.at, 0
     try:
-        for _ in range(max_steps):
+        for step in range(1, max_steps + 1):
             start = machine.at
             if start >= len(data):
                 raise machine.ended("ends without STOP", start)
             machine.at = start + 1
             if data[start] == _STOP:
-                return machine.result()
+                machine.top()
+                return None, step
             action = _ACTIONS.get(data[start])
             if action is None:
                 raise machine.error(f"has no opcode 0x{data[start]:02x}", start)
             action(machine)
-    except MalformedError:
-        raise
+    except MalformedError as error:
+        return error, step
     except (IndexError, struct.error):
-        raise machine.error("takes from an empty stack or ends within an opcode", start) from None
+        what = "takes from an empty stack or ends within an opcode"
+        return machine.error(what, start), step
     except (ValueError, OverflowError) as error:
-        raise machine.error(f"holds an impossible value ({error})", start) from None
-    raise TooLargeError(machine.error(f"has more than {max_steps} opcodes", machine.at).damage)
+        return machine.error(f"holds an impossible value ({error})", start), step
+    return TooLargeError(machine.error(f"has more than {max_steps} opcodes", machine.at).damage), step
 
 
 def _number(layout: struct.Struct) -> Callable[[Machine], None]:
@@ -114,8 +120,8 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x88": _constant(True),
     b"\x89": _constant(False),
     b"I": Machine.integer_line,
-    b"L": lambda m: m.push(parse_integer(m.line().removesuffix(b"L"), 0)),
-    b"F": lambda m: m.push(float(m.line().decode("ascii"))),
+    b"L": Machine.long_line,
+    b"F": Machine.float_line,
     b"J": _number(_I32),
     b"K": _number(_U8),
     b"M": _number(_U16),
@@ -133,9 +139,9 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"B": _sized(Machine.blob, _U32),
     b"C": _sized(Machine.blob, _U8),
     b"\x8e": _sized(Machine.blob, _U64),
-    b"\x96": _sized(Machine.blob, _U64),
+    b"\x96": _sized(Machine.byte_array, _U64),
     b"\x97": Machine.out_of_band,
-    b"\x98": Machine.out_of_band,
+    b"\x98": Machine.read_only,
     # containers
     b"]": lambda m: m.new(ListNode([])),
     b"l": lambda m: m.new(ListNode(m.pop_mark())),
@@ -151,22 +157,22 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"s": Machine.set_item,
     b"u": lambda m: m.set_items(m.pop_mark()),
     b"\x8f": lambda m: m.new(SetNode([])),
-    b"\x90": lambda m: m.extend(m.pop_mark()),
+    b"\x90": lambda m: m.extend(m.pop_mark(), Change.ADD),
     b"\x91": Machine.frozenset,
     # the memo
-    b"p": lambda m: m.memoize(parse_integer(m.line(), 10)),
+    b"p": lambda m: m.memoize(m.index_line()),
     b"q": lambda m: m.memoize(m.number(_U8)),
     b"r": lambda m: m.memoize(m.number(_U32)),
     b"\x94": lambda m: m.memoize(len(m.memo)),
-    b"g": lambda m: m.recall(parse_integer(m.line(), 10)),
+    b"g": lambda m: m.recall(m.index_line()),
     b"h": lambda m: m.recall(m.number(_U8)),
     b"j": lambda m: m.recall(m.number(_U32)),
     # names, calls and objects from outside
     b"c": lambda m: m.push(m.line_global()),
     b"\x93": Machine.stack_global,
-    b"\x82": lambda m: m.push(Extension(m.number(_U8))),
-    b"\x83": lambda m: m.push(Extension(m.number(_U16))),
-    b"\x84": lambda m: m.push(Extension(m.number(_I32))),
+    b"\x82": lambda m: m.extension(m.number(_U8)),
+    b"\x83": lambda m: m.extension(m.number(_U16)),
+    b"\x84": lambda m: m.extension(m.number(_I32)),
     b"R": Machine.reduce,
     b"\x81": Machine.newobj,
     b"\x92": Machine.newobj_ex,
