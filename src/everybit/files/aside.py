@@ -7,14 +7,14 @@ of them release the interpreter's lock.
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.core.tree import LEAF_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
 
     from everybit.files.source import ByteSource
 
@@ -69,31 +69,68 @@ def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memor
             yield chunk
         return
     buffers = [memoryview(bytearray(BUFFER_BYTES)) for _ in range(_NUM_BUFFERS)]
-    running: list[list[Future[Any]]] = [[] for _ in buffers]
-    # One thread each keeps the order of a hasher's updates.
-    pools = [ThreadPoolExecutor(1) for _ in hashers]
+    threads = [_Thread(hasher) for hasher in hashers]
     try:
-        position = turn = 0
+        position = count = 0
         while position < source.size:
-            for job in running[turn]:
-                job.result()
-            wanted = min(BUFFER_BYTES, source.size - position)
-            count = source.read_into(position, buffers[turn][:wanted])
-            if not count:
+            if count >= _NUM_BUFFERS:  # the buffer was in use: wait until its turn is over
+                for thread in threads:
+                    thread.wait()
+            buffer = buffers[count % _NUM_BUFFERS]
+            length = source.read_into(position, buffer[: min(BUFFER_BYTES, source.size - position)])
+            if not length:
                 break
-            chunk = buffers[turn][:count]
-            running[turn] = [
-                pool.submit(hasher.update, chunk)
-                for pool, hasher in zip(pools, hashers, strict=True)
-            ]
+            chunk = buffer[:length]
+            for thread in threads:
+                thread.give(chunk)
             yield chunk
-            position += count
-            turn = (turn + 1) % _NUM_BUFFERS
-        for job in [job for jobs in running for job in jobs]:
-            job.result()
+            position += length
+            count += 1
     finally:
-        for pool in pools:
-            pool.shutdown(cancel_futures=True)
+        for thread in threads:
+            thread.end()
+    for thread in threads:
+        thread.check()
+
+
+class _Thread:
+    """Feeds one hasher, in the order given. Lighter than an executor: there are many pieces."""
+
+    def __init__(self, hasher: Hasher) -> None:
+        self._hasher = hasher
+        self._todo: SimpleQueue[memoryview | None] = SimpleQueue()
+        self._done: SimpleQueue[None] = SimpleQueue()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def give(self, chunk: memoryview) -> None:
+        """Let it hash a piece, which must not change until a `wait` more has returned."""
+        self._todo.put(chunk)
+
+    def wait(self) -> None:
+        """Wait until one piece more is done."""
+        self._done.get()
+        self.check()
+
+    def end(self) -> None:
+        """Wait until all pieces are done, and end the thread."""
+        self._todo.put(None)
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise what the hasher raised, if it did."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        while (chunk := self._todo.get()) is not None:
+            try:
+                if self._error is None:
+                    self._hasher.update(chunk)
+            except BaseException as error:
+                self._error = error  # told by the next `wait`, on the thread that asks
+            self._done.put(None)
 
 
 def hash_file(
