@@ -1,0 +1,4 @@
+# expect: SRC301@4
+import torch
+
+state = getattr(torch, "load")("model.pt", weights_only=False)

@@ -1,0 +1,5 @@
+# expect: SRC301@5
+import dill
+import torch
+
+state = torch.load("model.pt", pickle_module=dill)

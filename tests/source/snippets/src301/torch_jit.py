@@ -1,0 +1,4 @@
+# expect: SRC301@4
+import torch
+
+model = torch.jit.load("scripted.pt", map_location="cpu")

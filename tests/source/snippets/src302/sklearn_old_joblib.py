@@ -1,0 +1,4 @@
+# expect: SRC302@4
+from sklearn.externals import joblib
+
+model = joblib.load("model.pkl")

@@ -1,0 +1,6 @@
+# expect: none  (it forces the protection on)
+import functools
+
+import torch
+
+torch.load = functools.partial(torch.load, weights_only=True)

@@ -1,0 +1,7 @@
+# expect: SRC309@5, SRC309@6, SRC309@7
+#!/bin/sh
+set -e
+# TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 was needed once
+export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1
+TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=true python train.py
+docker run -e TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 image
