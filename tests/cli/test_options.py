@@ -50,10 +50,10 @@ FLAGS = {
     "diff": [*COMMON],
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
-    "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign"],
+    "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign", "--source", "--license"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "extract": [*COMMON, "--out"],
-    "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong", "--values"],
+    "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong", "--trust", "--values"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],
 }

@@ -13,6 +13,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.passes import no_progress
 from everybit.files.seals.gathering import Gathered, gather
 from everybit.files.seals.manifest import MANIFEST_NAME, SIGNATURE_NAME, write_manifest
+from everybit.files.trust.origin import make_origin
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +29,8 @@ def seal(
     sign: str | os.PathLike[str] | None = None,
     parity: float | str | None = None,
     parity_code: str | None = None,
+    source: str | None = None,
+    license: str | None = None,  # noqa: A002 - the flag's name, and the field's word
     progress: Callable[[int], None] = no_progress,
 ) -> list[Path]:
     """Seal files and folders: write `MANIFEST.everybit.json` beside what they hold.
@@ -45,20 +48,30 @@ def seal(
         parity: Also write parity of this share of the data (0.05, or "5%"), from which
             `everybit.repair` restores what is lost.
         parity_code: `xor` or `rs` (Reed-Solomon, extra `parity`); XOR up to 100 % where None.
+        source: Where the files come from (a web address, a repository and revision, a run), for
+            `verify(trust=...)`. Kept when the same bytes are sealed again.
+        license: SPDX identifier of their licence (`Apache-2.0`), kept likewise.
         progress: Is told the bytes read, as they are.
 
     Returns:
         The manifests written, in the order of the paths, each once.
 
     Raises:
-        UsageError: The key or the parity cannot be had.
+        UsageError: The key or the parity cannot be had, or the origin is no line of text.
         PathError: Something cannot be read or written, changes while it is read, or a folder
             holds no file.
         DamagedError: A file is damaged, or a manifest that is to be kept is; names the rule.
             Nothing is written then.
     """
     return seal_verdict(
-        *paths, sha256=sha256, sign=sign, parity=parity, parity_code=parity_code, progress=progress
+        *paths,
+        sha256=sha256,
+        sign=sign,
+        parity=parity,
+        parity_code=parity_code,
+        source=source,
+        license=license,
+        progress=progress,
     )[1]
 
 
@@ -68,6 +81,8 @@ def seal_verdict(
     sign: str | os.PathLike[str] | None = None,
     parity: float | str | None = None,
     parity_code: str | None = None,
+    source: str | None = None,
+    license: str | None = None,  # noqa: A002 - the flag's name, and the field's word
     progress: Callable[[int], None] = no_progress,
 ) -> tuple[Verdict, list[Path]]:
     """Seal, and also return what was covered, as the verdict that the command line prints."""
@@ -75,7 +90,8 @@ def seal_verdict(
     key = _key(sign)
     share = _share(parity)
     code = _code(parity_code, share)
-    gathered = gather(paths, sha256=sha256, progress=progress)
+    origin = make_origin(source, license)
+    gathered = gather(paths, sha256=sha256, origin=origin, progress=progress)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     written, guarantees = [], []
     skipped = []

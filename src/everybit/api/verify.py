@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.files.signatures.keys import PublicKey
+    from everybit.files.trust.policy import Policy
 
 Level = Literal["structure", "full"]
 
@@ -41,6 +42,7 @@ def verify(
     values: bool = False,
     key: str | os.PathLike[str] | None = None,
     expect_sha256: str | None = None,
+    trust: str | os.PathLike[str] | None = None,
     progress: Callable[[int], None] = no_progress,
 ) -> Verdict:
     """Test whether files still hold the right bytes.
@@ -59,13 +61,15 @@ def verify(
         key: A public key that must have signed what is believed: Ed25519 for manifests, which
             implies `strong`; ECDSA for model-signing bundles.
         expect_sha256: The SHA-256 that the one file named must have, in hexadecimal.
+        trust: A trust policy (TOML): which publishers, sources, licences and digests are allowed;
+            any other file is a finding. Where it names publishers it implies `strong`.
         progress: Is told the bytes read, as they are.
 
     Returns:
         The verdict. `inconclusive` where bytes had nothing to be held against.
 
     Raises:
-        UsageError: The key cannot be used, or the digest is none.
+        UsageError: The key or the policy cannot be used, or the digest is none.
         PathError: A path cannot be opened.
     """
     if not paths:
@@ -74,6 +78,7 @@ def verify(
         raise PathError(f"no level {level!r}", todo="choose structure or full")
     sha256 = _digest(expect_sha256, paths)
     public = _key(key)
+    policy = _policy(trust)
     began = time.perf_counter()
     total = Outcome()
     for path in dict.fromkeys(_meant(Path(given)) for given in paths):
@@ -81,7 +86,10 @@ def verify(
         expected = ExpectedDigests(root, key=public, sha256=sha256)
         how = Thoroughness(
             full=level == "full",
-            strong=strong or _signs_manifests(public),
+            # XXH3 digests are no match for malice.
+            strong=strong
+            or _signs_manifests(public)
+            or (policy is not None and bool(policy.publishers)),
             values=values,
             progress=progress,
             key=public,
@@ -96,6 +104,10 @@ def verify(
         outcome.add(expected.outcome)
         if public is not None:
             _demand_signature(path, public, expected, outcome)
+        if policy is not None:
+            from everybit.files.trust.checking import check_trust
+
+            outcome.add(check_trust(path, policy))
         tell_misplaced(root, outcome, below=path.is_dir())
         outcome.findings = told_once(outcome.findings)
         total.add(outcome)
@@ -137,8 +149,16 @@ def _key(key: str | os.PathLike[str] | None) -> PublicKey | None:
     return load_public_key(Path(key))
 
 
+def _policy(trust: str | os.PathLike[str] | None) -> Policy | None:
+    if trust is None:
+        return None
+    from everybit.files.trust.policy import load_policy
+
+    return load_policy(Path(trust))
+
+
 def _signs_manifests(key: PublicKey | None) -> bool:
-    """Return whether a key signs manifests, whose XXH3 digests are no match for malice."""
+    """Return whether a key signs manifests."""
     from everybit.files.signatures.keys import KeyKind
 
     return key is not None and key.kind is KeyKind.ED25519

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     metavar="KEY",
     help="Ed25519 private key to sign the manifest with; password in EVERYBIT_KEY_PASSWORD.",
 )
+@click.option(
+    "--source",
+    metavar="TEXT",
+    help="Record where the files come from: an address, a repository and revision, a run.",
+)
+@click.option("--license", metavar="SPDX", help="Record their licence: Apache-2.0.")
 @config_options("seal")
 def command(
     paths: tuple[Path, ...],
@@ -41,6 +47,8 @@ def command(
     parity_code: str | None,
     sha256: bool,
     sign: Path | None,
+    source: str | None,
+    license: str | None,  # noqa: A002 - click names it after the flag
     config: Config,
     output: Output,
 ) -> int:
@@ -57,6 +65,7 @@ def command(
       everybit seal checkpoints/step_1000
       everybit seal model.safetensors
       everybit seal release/ --parity 5% --sha256 --sign key.pem
+      everybit seal llama/ --source https://huggingface.co/org/llama@9f86d08 --license MIT
     """
     from everybit.api.seal import seal_verdict
     from everybit.cli.progress import reading
@@ -68,6 +77,8 @@ def command(
             sign=sign,
             parity=parity,
             parity_code=parity_code,
+            source=source,
+            license=license,
             progress=progress,
         )
     code = output.verdict(verdict)

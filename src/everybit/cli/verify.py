@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     metavar="H",
     help="SHA-256 that the one file named must have.",
 )
+@click.option(
+    "--trust",
+    type=GivenPath(),
+    metavar="POLICY",
+    help="Trust policy (TOML): publishers, sources, licences and digests that are allowed.",
+)
 @config_options("verify")
 def command(
     paths: tuple[Path, ...],
@@ -49,6 +55,7 @@ def command(
     values: bool,
     key: Path | None,
     expect_sha256: str | None,
+    trust: Path | None,
     config: Config,
     output: Output,
 ) -> int:
@@ -67,6 +74,7 @@ def command(
       everybit verify model.pt --json
       everybit verify model.safetensors --level structure
       everybit verify release/ --key publisher.pub
+      everybit verify models/ --trust trust.toml
       everybit verify model.gguf --expect-sha256 9f86d081884c7d65...
     """
     from everybit.api.verify import verify
@@ -80,6 +88,7 @@ def command(
             values=values,
             key=key,
             expect_sha256=expect_sha256,
+            trust=trust,
             progress=progress,
         )
     return output.verdict(verdict)

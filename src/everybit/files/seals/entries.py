@@ -22,6 +22,7 @@ from everybit.files.tensor import (
     row_major,
     shape_problem,
 )
+from everybit.files.trust.origin import NO_ORIGIN, Origin, decode_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,7 @@ class SealedFile:
             file even where its own leaves are as sealed: it may have been written damaged.
         parameter_order: Names of parameters in the order in which an optimizer numbers them, or
             of all tensors in the order of the state dict; empty where the file does not say.
+        origin: Where its bytes came from, as whoever sealed it said.
     """
 
     path: str
@@ -82,6 +84,7 @@ class SealedFile:
     tensor_leaves: Mapping[str, bytes] = field(default_factory=dict)
     taken_from: TakenFrom = TakenFrom.FILE
     parameter_order: tuple[str, ...] = ()
+    origin: Origin = NO_ORIGIN
 
     def leaf_digest(self, index: int) -> bytes:
         """Return the digest of one leaf."""
@@ -110,6 +113,7 @@ def encode_file(file: SealedFile) -> str:
         head["meaning"] = str(file.meaning)
     if file.taken_from is not TakenFrom.FILE:
         head["taken_from"] = str(file.taken_from)
+    head |= file.origin.encode()
     long: dict[str, Any] = {"leaves": _text(file.leaves), "crc32": _text(file.crcs)}
     if file.parameter_order:
         places = {tensor.name: place for place, tensor in enumerate(file.tensors)}
@@ -190,6 +194,7 @@ def decode_file(path: str, entry: dict[str, Any]) -> SealedFile:
         tensor_leaves=_LazyLeaves(entries),
         taken_from=TakenFrom(entry.get("taken_from", TakenFrom.FILE)),
         parameter_order=_order(entry.get("parameter_order", ()), list(entries)),
+        origin=decode_origin(entry),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from everybit.files.seals.manifest import (
     save_id_of,
 )
 from everybit.files.seals.sealing import read_and_seal
+from everybit.files.trust.origin import NO_ORIGIN, Origin
 
 if TYPE_CHECKING:
     import os
@@ -84,6 +85,7 @@ def gather(
     paths: tuple[str | os.PathLike[str], ...],
     *,
     sha256: bool = False,
+    origin: Origin = NO_ORIGIN,
     progress: Callable[[int], None] = no_progress,
 ) -> dict[Path, Gathered]:
     """Read all that is to be sealed; nothing is written.
@@ -91,6 +93,8 @@ def gather(
     Args:
         paths: Files and folders.
         sha256: Record SHA-256; a folder that was sealed with it keeps it in any case.
+        origin: Where the files come from. What was recorded of a file before is kept while its
+            bytes are the same, as far as this says nothing else.
         progress: Is told the bytes read, as they are.
 
     Raises:
@@ -100,6 +104,7 @@ def gather(
     if not paths:
         raise PathError("nothing to seal", todo="name a file or a folder")
     found: dict[Path, Gathered] = {}
+    before: dict[Path, Manifest | None] = {}
     for given in paths:
         path = Path(given)
         if path.is_dir():
@@ -120,21 +125,22 @@ def gather(
         check_writable(manifest)
         check_writable(folder / SIGNATURE_NAME)
         if path.is_dir():
-            earlier = _load(folder, keep=False)
-            found[folder] = Gathered(covers=Covers.FOLDER, sha256=sha256 or _has_sums(earlier))
+            before[folder] = _load(folder, keep=False)
+            sums = sha256 or _has_sums(before[folder])
+            found[folder] = Gathered(covers=Covers.FOLDER, sha256=sums)
         elif folder not in found:
-            old = _load(folder, keep=True)
+            before[folder] = old = _load(folder, keep=True)
             found[folder] = Gathered(
                 covers=old.covers if old is not None else Covers.FILES,
                 old=old,
                 sha256=sha256 or _has_sums(old),
             )
-        target = found[folder]
+        target, earlier = found[folder], before[folder]
         if target.sha256:
             check_writable(folder / SUMS_NAME)
         for name, place in files.items():
             entry, told = read_and_seal(place, name, sha256=target.sha256, progress=progress)
-            target.sealed[name] = entry
+            target.sealed[name] = replace(entry, origin=_origin(entry, earlier, origin))
             target.counters[name] = told.counters
     return found
 
@@ -155,6 +161,13 @@ def _load(folder: Path, *, keep: bool) -> Manifest | None:
         if not keep:
             return None
         raise
+
+
+def _origin(entry: SealedFile, earlier: Manifest | None, origin: Origin) -> Origin:
+    """Return what is known of a file's origin: what is said now, else what was said before."""
+    known = earlier.files.get(entry.path) if earlier is not None else None
+    kept = known.origin if known is not None and known.blake3 == entry.blake3 else NO_ORIGIN
+    return Origin(source=origin.source or kept.source, license=origin.license or kept.license)
 
 
 def _has_sums(manifest: Manifest | None) -> bool:

@@ -25,6 +25,7 @@ from everybit.files.signatures.keys import KeyKind
 from everybit.files.source import ByteSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from everybit.core.finding import Finding
@@ -93,6 +94,16 @@ def load_checked(
         return None
     outcome.count("signatures of manifests")
     return decode_manifest(data)
+
+
+def signer_of(folder: Path, keys: Sequence[PublicKey], data: bytes) -> PublicKey | None:
+    """Return which of some keys signed a folder's manifest, given the manifest's bytes.
+
+    Raises:
+        PathError: The signature cannot be read.
+    """
+    place = folder / SIGNATURE_NAME
+    return next((key for key in keys if not _problem(place, key, data)[0]), None)
 
 
 def no_signature(name: str, key: PublicKey) -> Finding:
