@@ -27,15 +27,18 @@ def describe_stats(stats: Mapping[str, Any]) -> list[str]:
 def format_bytes(size: float) -> str:
     """Return a size in binary units.
 
-    >>> format_bytes(0), format_bytes(268435456)
-    ('0 B', '256 MiB')
+    >>> format_bytes(0), format_bytes(268435456), format_bytes(1023 * 1024 + 512)
+    ('0 B', '256 MiB', '1,024 KiB')
     """
     amount = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(amount) < 1024:
-            return f"{amount:.3g} {unit}"
+    unit = "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(amount) < 1024 or unit == "TiB":
+            break
         amount /= 1024
-    return f"{amount:.4g} TiB"
+    # Three digits, and never an exponent.
+    shown = f"{amount:.3g}" if abs(amount) < 999.5 else f"{amount:,.0f}"
+    return f"{shown} {unit}"
 
 
 def format_share(share: float) -> str:
