@@ -1,0 +1,315 @@
+"""One file of Python code, and what a check can ask of it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from everybit.source import attributes
+from everybit.source.calls import Argument, CallSite, read_calls
+from everybit.source.meaning import UNKNOWNS, Defined, External, Meanings, Package
+from everybit.source.origins import origins_of, returns_of
+from everybit.source.resolving import Resolver
+from everybit.source.scopes import SCOPES, Scope, read_scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from everybit.source.meaning import FunctionNode
+    from everybit.source.project import Project
+
+_BUILTINS: Final = frozenset(dir(builtins))
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassInfo:
+    """A class that the file defines.
+
+    Attributes:
+        node: Its definition.
+        name: Its dotted name in the project.
+        bases: The dotted names of all its bases that are known, those of its bases too.
+        methods: `{name: definition}` of its own body.
+    """
+
+    node: ast.ClassDef
+    name: str
+    bases: tuple[str, ...]
+    methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
+
+    def is_a(self, *names: str) -> bool:
+        """Return whether one of these dotted names is among its bases."""
+        return any(name in self.bases for name in names)
+
+
+class Module:
+    """A parsed file.
+
+    Args:
+        path: As findings name it.
+        text: The source; of a notebook, its cells joined and its magics blanked.
+        tree: The syntax tree.
+        project: Where its imports are looked for.
+        name: Its dotted name in the project.
+    """
+
+    def __init__(
+        self, *, path: str, text: str, tree: ast.Module, project: Project, name: str
+    ) -> None:
+        self.path = path
+        self.text = text
+        self.tree = tree
+        self.project = project
+        self.name = name
+        self.resolver = Resolver(self)
+        self._self_assigned: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
+        self._scope_of: dict[ast.AST, Scope] = {}
+        self._calls: dict[bool, tuple[CallSite, ...]] = {}
+        self._within: dict[ast.AST, list[ast.Call]] | None = None
+
+    # ---- what a check asks ------------------------------------------------------------------
+
+    def resolve(self, node: ast.expr) -> str | None:
+        """Return the dotted name that an expression means, None where it is not known.
+
+        Followed through imports, aliases, assignments, `functools.partial`, `getattr` with a
+        constant, attributes of `self` and star imports. `()` stands for the result of a call:
+        `torch.amp.GradScaler().unscale_`. Where it may be one of several, the first.
+        """
+        names = self.resolve_all(node)
+        return names[0] if names else None
+
+    def resolve_all(self, node: ast.expr) -> tuple[str, ...]:
+        """Return all dotted names that an expression may mean."""
+        found = self.resolver.meanings(node)
+        named = (m.name for m in found if isinstance(m, External | Defined | Package))
+        return tuple(dict.fromkeys(named))
+
+    def constants(self, node: ast.expr) -> Argument:
+        """Return the constants that an expression may be."""
+        return Argument.of(self.resolver.meanings(node), node=node)
+
+    def calls(self, *, through_wrappers: bool = False) -> Sequence[CallSite]:
+        """Return the calls, in the order of the text; one site for each name a call may mean.
+
+        Args:
+            through_wrappers: Add, for a call of a function of the project that hands its
+                arguments on to a known function, a site of that one with these arguments.
+        """
+        if through_wrappers not in self._calls:
+            self._calls[through_wrappers] = tuple(read_calls(self, wrapped=through_wrappers))
+        return self._calls[through_wrappers]
+
+    def definitions(self, node: ast.expr) -> tuple[ast.expr, ...]:
+        """Return the expressions of this file that a name stands for: the call that made it."""
+        return tuple(value for module, value in self.origins(node) if module is self)
+
+    @cached_property
+    def call_nodes(self) -> tuple[ast.Call, ...]:
+        """All calls, in the order of the text."""
+        found = [node for node in self.parents if isinstance(node, ast.Call)]
+        return tuple(sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+
+    @cached_property
+    def functions(self) -> tuple[FunctionNode, ...]:
+        """All functions, methods and lambdas, in the order of the text."""
+        found = [
+            node
+            for node in self.scopes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        ]
+        return tuple(found)
+
+    @cached_property
+    def classes(self) -> tuple[ClassInfo, ...]:
+        """All classes, in the order of the text."""
+        return tuple(
+            ClassInfo(
+                node=node,
+                name=self.qualified(node),
+                bases=tuple(dict.fromkeys(_bases(Defined(self, node), 0))),
+                methods={
+                    each.name: each
+                    for each in node.body
+                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                },
+            )
+            for node in self.scopes
+            if isinstance(node, ast.ClassDef)
+        )
+
+    @property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Return every node's parent."""
+        return self._read[1]
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield what a node lies in, from its parent outwards."""
+        parents = self.parents
+        while (parent := parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def enclosing(self, node: ast.AST, *kinds: type[_Node]) -> _Node | None:
+        """Return the nearest node of these kinds that a node lies in, None where there is none."""
+        return next((each for each in self.ancestors(node) if isinstance(each, kinds)), None)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """Return the statement that a node is, or is part of."""
+        if isinstance(node, ast.stmt):
+            return node
+        found = self.enclosing(node, ast.stmt)
+        if found is None:
+            raise ValueError("a module is in no statement")
+        return found
+
+    def source(self, node: ast.AST) -> str:
+        """Return the text of a node."""
+        return ast.get_source_segment(self.text, node) or ""
+
+    def qualified(self, node: ast.AST) -> str:
+        """Return the dotted name of a function or class: `pkg.mod.Class.method`."""
+        words = [getattr(node, "name", "<lambda>")]
+        words += [
+            getattr(each, "name", "<lambda>")
+            for each in self.ancestors(node)
+            if isinstance(each, SCOPES[1:5])
+        ]
+        return ".".join([self.name, *reversed(words)])
+
+    # ---- what the resolution asks -----------------------------------------------------------
+
+    @cached_property
+    def _read(self) -> tuple[dict[ast.AST, Scope], dict[ast.AST, ast.AST]]:
+        return read_scopes(self.tree)
+
+    @property
+    def scopes(self) -> dict[ast.AST, Scope]:
+        """Return the scope that each scope's node opens."""
+        return self._read[0]
+
+    @property
+    def top(self) -> Scope:
+        """Return the scope of the module."""
+        return self.scopes[self.tree]
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """Return the scope that an expression is evaluated in."""
+        if node not in self._scope_of:
+            self._scope_of[node] = self.resolver.scope_around(node)
+        return self._scope_of[node]
+
+    def holder_of(self, node: ast.Name) -> tuple[Scope | None, bool]:
+        """Return the scope that binds a name as seen from a place, and whether that is its own."""
+        scope: Scope | None = self.scope_of(node)
+        first = scope
+        own = True
+        while scope is not None:
+            visible = scope is first or not isinstance(scope.node, ast.ClassDef)
+            declared = scope.outer.get(node.id) == "global"
+            if declared:
+                scope, own = scope.module_scope, False
+                return (scope, own) if node.id in scope.bindings else (None, False)
+            if visible and node.id in scope.bindings:
+                return scope, own
+            if isinstance(scope.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                own = False
+            scope = scope.parent
+        return None, False
+
+    def origins(self, node: ast.expr) -> tuple[tuple[Module, ast.expr], ...]:
+        """Return the expressions that a name stands for, each with the file it stands in."""
+        return origins_of(self, node)
+
+    def returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
+        """Return the values that a function returns; nothing for a generator."""
+        return returns_of(node)
+
+    def calls_within(self, function: FunctionNode) -> tuple[ast.Call, ...]:
+        """Return the calls in a function's body, those of functions inside it too."""
+        if self._within is None:
+            self._within = {}
+            for node in self.call_nodes:
+                for each in self.ancestors(node):
+                    if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                        self._within.setdefault(each, []).append(node)
+        return tuple(self._within.get(function, ()))
+
+    def self_assignments(self, node: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
+        """Return what the methods of a class assign to attributes of `self`."""
+        if node not in self._self_assigned:
+            self._self_assigned[node] = _self_assigned(node)
+        return self._self_assigned[node]
+
+    def is_builtin(self, name: str) -> bool:
+        """Return whether Python itself defines a name."""
+        return name in _BUILTINS
+
+    def parsed_annotation(self, text: str, node: ast.AST) -> Meanings:
+        """Return what an annotation in quotes declares."""
+        words = text.strip().split(".")
+        if len(text) > 200 or not all(word.isidentifier() for word in words):
+            return UNKNOWNS
+        found = self.resolver.look_up(words[0], self.scope_of(node), None)
+        for word in words[1:]:
+            found = tuple(m for each in found for m in attributes.attribute(each, word))
+        return tuple(attributes.result(m) for m in found if isinstance(m, External | Defined))
+
+
+def _bases(owner: Defined, depth: int) -> Iterator[str]:
+    if depth > 12 or not isinstance(owner.node, ast.ClassDef):
+        return
+    for base in owner.node.bases:
+        target = base.value if isinstance(base, ast.Subscript) else base
+        for meaning in owner.module.resolver.meanings(target):
+            if isinstance(meaning, External | Defined):
+                yield meaning.name
+            if isinstance(meaning, Defined):
+                yield from _bases(meaning, depth + 1)
+
+
+def _self_assigned(node: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
+    found: dict[str, list[ast.expr | None]] = {}
+    for method in node.body:
+        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = [*method.args.posonlyargs, *method.args.args][:1]
+        if not first:
+            continue
+        name = first[0].arg
+        for each in ast.walk(method):
+            match each:
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        _note(found, name, target, value)
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    _note(found, name, target, value)
+                case ast.AugAssign(target=target):
+                    _note(found, name, target, None)
+                case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                    _note(found, name, target, value)
+                case ast.For(target=target) | ast.AsyncFor(target=target):
+                    _note(found, name, target, None)
+                case _:
+                    pass
+    return found
+
+
+def _note(
+    found: dict[str, list[ast.expr | None]], name: str, target: ast.expr, value: ast.expr | None
+) -> None:
+    match target:
+        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if owner == name:
+            found.setdefault(attr, []).append(value)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            parts: Sequence[ast.expr | None] = [None] * len(targets)
+            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(targets):
+                parts = value.elts
+            for each, part in zip(targets, parts, strict=True):
+                _note(found, name, each, part)
+        case _:
+            pass

@@ -1,0 +1,134 @@
+"""Which expressions a name stands for: the call that made an object, the dictionary written."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from everybit.source.meaning import Defined, Package
+from everybit.source.reaching import reaching
+from everybit.source.scopes import How
+
+if TYPE_CHECKING:
+    from everybit.source.module import Module
+
+Origin = tuple["Module", ast.expr]
+
+_MAX_DEPTH: Final = 12
+_FOLLOWED: Final = (How.ASSIGNED, How.ENTERED, How.PARAMETER)
+
+
+def origins_of(module: Module, node: ast.expr, depth: int = 0) -> tuple[Origin, ...]:
+    """Return the expressions that an expression stands for; itself where it is no name.
+
+    What a name is bound to in ways that are not followed (a loop, a parameter) is left out.
+    """
+    if depth > _MAX_DEPTH:
+        return ()
+    match node:
+        case ast.Name():
+            return _name(module, node, depth)
+        case ast.Attribute():
+            return _attribute(module, node, depth) or ((module, node),)
+        case ast.IfExp(body=body, orelse=orelse):
+            return _each(module, [body, orelse], depth)
+        case ast.BoolOp(values=values):
+            return _each(module, values, depth)
+        case ast.NamedExpr(value=value) | ast.Await(value=value):
+            return origins_of(module, value, depth + 1)
+        case ast.Call():
+            return _call(module, node, depth)
+        case _:
+            return ((module, node),)
+
+
+def _each(module: Module, nodes: list[ast.expr], depth: int) -> tuple[Origin, ...]:
+    found = [origin for node in nodes for origin in origins_of(module, node, depth + 1)]
+    return tuple(dict.fromkeys(found))[:64]
+
+
+def _name(module: Module, node: ast.Name, depth: int) -> tuple[Origin, ...]:
+    scope, own = module.holder_of(node)
+    if scope is None:
+        return ()
+    found: list[Origin] = []
+    for binding in reaching(scope.bindings[node.id], node if own else None, module.parents):
+        if binding.how in _FOLLOWED and binding.value is not None:
+            found += origins_of(module, binding.value, depth + 1)
+        elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):
+            found += _imported(module, binding.node, depth)
+    return tuple(dict.fromkeys(found))[:64]
+
+
+def _imported(module: Module, alias: ast.alias, depth: int) -> tuple[Origin, ...]:
+    statement = module.parents.get(alias)
+    if not isinstance(statement, ast.ImportFrom):
+        return ()
+    if statement.level:
+        source = module.project.relative(module, statement.level, statement.module or "")
+    else:
+        source = module.project.find(module, statement.module or "")
+    if source is None:
+        return ()
+    return _global(source, alias.name, depth)
+
+
+def _global(source: Package, name: str, depth: int) -> tuple[Origin, ...]:
+    where = source.module
+    if where is None or depth > _MAX_DEPTH:
+        return ()
+    found: list[Origin] = []
+    for binding in reaching(where.top.bindings.get(name, []), None, where.parents):
+        if binding.how is How.ASSIGNED and binding.value is not None:
+            found += origins_of(where, binding.value, depth + 1)
+        elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):
+            found += _imported(where, binding.node, depth + 1)
+    return tuple(found)
+
+
+def _attribute(module: Module, node: ast.Attribute, depth: int) -> tuple[Origin, ...]:
+    found: list[Origin] = []
+    for owner in module.resolver.meanings(node.value):
+        if isinstance(owner, Package):
+            found += _global(owner, node.attr, depth + 1)
+        elif isinstance(owner, Defined) and isinstance(owner.node, ast.ClassDef):
+            values = owner.module.self_assignments(owner.node).get(node.attr, [])
+            for value in values:
+                if value is not None:
+                    found += origins_of(owner.module, value, depth + 1)
+            if not values:
+                scope = owner.module.scopes[owner.node]
+                for binding in scope.bindings.get(node.attr, [])[-1:]:
+                    if binding.how is How.ASSIGNED and binding.value is not None:
+                        found += origins_of(owner.module, binding.value, depth + 1)
+    return tuple(dict.fromkeys(found))[:64]
+
+
+def _call(module: Module, node: ast.Call, depth: int) -> tuple[Origin, ...]:
+    """Return what a function of the project returns; any other call stands for itself."""
+    found: list[Origin] = []
+    for meaning in module.resolver.meanings(node.func):
+        if isinstance(meaning, Defined) and isinstance(
+            meaning.node, ast.FunctionDef | ast.AsyncFunctionDef
+        ):
+            for value in returns_of(meaning.node):
+                found += origins_of(meaning.module, value, depth + 1)
+        else:
+            found.append((module, node))
+    return tuple(dict.fromkeys(found))[:64] or ((module, node),)
+
+
+def returns_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
+    """Return the values that a function returns; nothing for a generator."""
+    found: list[ast.expr] = []
+    waiting: list[ast.AST] = list(reversed(node.body))
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Yield | ast.YieldFrom):
+            return ()
+        if isinstance(each, ast.Return) and each.value is not None:
+            found.append(each.value)
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        waiting += reversed(list(ast.iter_child_nodes(each)))
+    return tuple(found)

@@ -1,0 +1,385 @@
+"""What the expressions of one module mean, followed through names, attributes and calls."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.source import attributes, imports
+from everybit.source.meaning import (
+    UNKNOWN,
+    UNKNOWNS,
+    Constant,
+    Defined,
+    External,
+    Given,
+    Literal,
+    Meanings,
+    joined,
+    literal,
+)
+from everybit.source.reaching import reaching
+from everybit.source.scopes import SCOPES, Binding, How, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everybit.source.entries import Entries
+    from everybit.source.meaning import FunctionNode
+    from everybit.source.module import Module
+
+#: Steps from a name to what it means. Honest code takes a handful.
+_MAX_DEPTH: Final = 40
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A call of a function of the project: what its parameters mean in this one call.
+
+    Attributes:
+        function: The function.
+        parameters: What each parameter means; a missing one is not known.
+        keywords: What arrives in its `**kwargs`; None where that is not known.
+    """
+
+    function: FunctionNode
+    parameters: Mapping[str, Meanings]
+    keywords: Entries | None = None
+
+
+class Resolver:
+    """Follows the expressions of one module.
+
+    Args:
+        module: The module.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._known: dict[ast.AST, Meanings] = {}
+        self._open: set[ast.AST] = set()
+
+    def meanings(self, node: ast.expr, frame: Frame | None = None) -> Meanings:
+        """Return all that an expression may mean; `Unknown` is among it where there is more."""
+        if frame is None and node in self._known:
+            return self._known[node]
+        following = self.module.project.following
+        if node in self._open or following.depth > _MAX_DEPTH:
+            following.cuts += 1
+            return UNKNOWNS
+        cuts = following.cuts
+        self._open.add(node)
+        following.depth += 1
+        try:
+            found = self._meanings(node, frame)
+        finally:
+            self._open.discard(node)
+            following.depth -= 1
+        if frame is None and cuts == following.cuts:
+            self._known[node] = found  # what was cut off in a circle is not the whole answer
+        return found
+
+    def _meanings(self, node: ast.expr, frame: Frame | None) -> Meanings:
+        match node:
+            case ast.Constant(value=value):
+                if isinstance(value, str | bytes | int | float | complex | None):
+                    return (literal(value),)
+                return UNKNOWNS
+            case ast.Name():
+                return self._name(node, frame)
+            case ast.Attribute():
+                return joined(
+                    *(
+                        attributes.attribute(meaning, node.attr)
+                        for meaning in self.meanings(node.value, frame)
+                    )
+                )
+            case ast.Call():
+                return self._call(node, frame)
+            case ast.NamedExpr(value=value) | ast.Await(value=value):
+                return self.meanings(value, frame)
+            case ast.IfExp(body=body, orelse=orelse):
+                return joined(self.meanings(body, frame), self.meanings(orelse, frame))
+            case ast.BoolOp():
+                return self._either(node, frame)
+            case ast.UnaryOp():
+                return self._unary(node, frame)
+            case ast.BinOp(op=ast.Add()) | ast.JoinedStr():
+                return self._text(node, frame)
+            case ast.Subscript():
+                return self._subscript(node, frame)
+            case ast.Lambda():
+                return (Defined(self.module, node),)
+            case _:
+                return UNKNOWNS
+
+    def _name(self, node: ast.Name, frame: Frame | None) -> Meanings:
+        scope = self.module.scope_of(node)
+        return self.look_up(node.id, scope, node, frame)
+
+    def look_up(
+        self, name: str, scope: Scope, use: ast.AST | None, frame: Frame | None = None
+    ) -> Meanings:
+        """Return what a name means at a place in a scope.
+
+        Args:
+            name: The name.
+            scope: Where it is used.
+            use: The place; None for the end of the scope.
+            frame: The call that is being followed.
+        """
+        own: Scope | None = scope
+        if scope.outer.get(name) == "global":
+            own, use = scope.module_scope, None
+        while own is not None:
+            bindings = own.bindings.get(name)
+            if bindings and (own is scope or not isinstance(own.node, ast.ClassDef)):
+                found = reaching(bindings, use, self.module.parents)
+                if found:
+                    return joined(*(self._bound(binding, frame) for binding in found))
+                if isinstance(own.node, _FUNCTIONS):
+                    return UNKNOWNS
+            if isinstance(own.node, _FUNCTIONS):
+                use = None  # it runs later: all that is around it has happened by then
+            own = own.parent
+        return imports.starred(self.module, name)
+
+    def _bound(self, binding: Binding, frame: Frame | None) -> Meanings:
+        match binding.how:
+            case How.IMPORTED if isinstance(binding.node, ast.alias):
+                return imports.imported(self.module, binding.node)
+            case How.DEFINED if isinstance(
+                binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            ):
+                return (Defined(self.module, binding.node),)
+            case How.ASSIGNED if binding.value is not None:
+                return self.meanings(binding.value, frame)
+            case How.ASSIGNED if isinstance(binding.node, ast.AnnAssign):
+                return self._annotated(binding.node.annotation)
+            case How.ENTERED if binding.value is not None:
+                return self.meanings(binding.value, frame)
+            case How.PARAMETER if isinstance(binding.node, ast.arg):
+                return self._parameter(binding.node, binding.value, frame)
+            case _:
+                return UNKNOWNS
+
+    def _parameter(self, arg: ast.arg, default: ast.expr | None, frame: Frame | None) -> Meanings:
+        function = self.module.parents[self.module.parents[arg]]
+        if frame is not None and frame.function is function:
+            return frame.parameters.get(arg.arg, UNKNOWNS)
+        own = attributes.self_of(self.module, function, arg)
+        if own is not None:
+            return (own,)
+        found = self.meanings(default) if default is not None else ()
+        declared = self._annotated(arg.annotation) if arg.annotation is not None else UNKNOWNS
+        return joined(found, declared, UNKNOWNS)
+
+    def _annotated(self, annotation: ast.expr) -> Meanings:
+        """Return what an annotation declares: an instance of a class, where it names one."""
+        match annotation:
+            case ast.Constant(value=str() as text):
+                return self.module.parsed_annotation(text, annotation)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                return joined(self._annotated(left), self._annotated(right))
+            case ast.Subscript(value=value, slice=inner):
+                name = self.resolve_one(value)
+                if name in ("typing.Optional", "typing.Annotated", "typing.Final"):
+                    first = inner.elts[0] if isinstance(inner, ast.Tuple) else inner
+                    return self._annotated(first)
+                return UNKNOWNS
+            case ast.Name() | ast.Attribute():
+                return tuple(
+                    attributes.result(meaning)
+                    for meaning in self.meanings(annotation)
+                    if isinstance(meaning, External | Defined)
+                )
+            case _:
+                return UNKNOWNS
+
+    def resolve_one(self, node: ast.expr) -> str | None:
+        """Return the one dotted name that an expression means, None where it is not one."""
+        names = [m.name for m in self.meanings(node) if isinstance(m, External | Defined)]
+        return names[0] if len(names) == 1 else None
+
+    def _call(self, node: ast.Call, frame: Frame | None) -> Meanings:
+        found: list[Meanings] = []
+        for meaning in self.meanings(node.func, frame):
+            match meaning:
+                case External(name="functools.partial") if node.args:
+                    found.append(self._partial(node, frame))
+                case External(name="getattr") if len(node.args) in (2, 3):
+                    found.append(self._getattr(node, frame))
+                case External(name="importlib.import_module" | "__import__") if node.args:
+                    found.append(self._import_call(node, frame))
+                case External(name="super"):
+                    found.append(attributes.bases_of(self.module, node))
+                case External(name="operator.attrgetter") if len(node.args) == 1:
+                    found.append(UNKNOWNS)
+                case External(name="bool") if len(node.args) == 1:
+                    found.append(self._truth(node.args[0], frame, negate=False))
+                case External(name="staticmethod" | "functools.cache" | "functools.wraps"):
+                    args = node.args[:1]
+                    found.append(self.meanings(args[0], frame) if args else UNKNOWNS)
+                case External():
+                    found.append((attributes.result(meaning),))
+                case Defined(node=ast.ClassDef(), instance=False):
+                    found.append((replace(meaning, instance=True, bound=()),))
+                case Defined(instance=False):
+                    found.append(attributes.returned(meaning))
+                case Literal(value=None):
+                    continue  # `x = None` before it is set: not what is called
+                case _:
+                    found.append(UNKNOWNS)
+        return joined(*found) or UNKNOWNS
+
+    def _partial(self, node: ast.Call, frame: Frame | None) -> Meanings:
+        given = tuple(self.given(node)[1:])
+        found: list[Meanings] = []
+        for meaning in self.meanings(node.args[0], frame):
+            if isinstance(meaning, External | Defined):
+                found.append((replace(meaning, bound=meaning.bound + given),))
+            else:
+                found.append(UNKNOWNS)
+        return joined(*found)
+
+    def given(self, node: ast.Call) -> list[Given]:
+        """Return the arguments of a call in order, keywords after the positional ones."""
+        found: list[Given] = []
+        for value in node.args:
+            if isinstance(value, ast.Starred):
+                found.append(Given(self.module, value.value, starred="*"))
+            else:
+                found.append(Given(self.module, value))
+        for keyword in node.keywords:
+            starred = "" if keyword.arg else "**"
+            found.append(Given(self.module, keyword.value, name=keyword.arg, starred=starred))
+        return found
+
+    def _getattr(self, node: ast.Call, frame: Frame | None) -> Meanings:
+        names = self.meanings(node.args[1], frame)
+        found: list[Meanings] = []
+        for owner in self.meanings(node.args[0], frame):
+            for name in names:
+                if isinstance(name, Literal) and isinstance(name.value, str):
+                    found.append(attributes.attribute(owner, name.value))
+                else:
+                    found.append(UNKNOWNS)
+        if len(node.args) == 3:
+            found.append(self.meanings(node.args[2], frame))
+        return joined(*found)
+
+    def _import_call(self, node: ast.Call, frame: Frame | None) -> Meanings:
+        found: list[Meanings] = []
+        for name in self.meanings(node.args[0], frame):
+            if isinstance(name, Literal) and isinstance(name.value, str):
+                found.append(imports.module_named(self.module, name.value))
+            else:
+                found.append(UNKNOWNS)
+        return joined(*found)
+
+    def _either(self, node: ast.BoolOp, frame: Frame | None) -> Meanings:
+        stops = isinstance(node.op, ast.Or)
+        found: list[Meanings] = []
+        for index, value in enumerate(node.values):
+            each = self.meanings(value, frame)
+            if index == len(node.values) - 1:
+                found.append(each)
+                break
+            # `a or b` is `a` only where that is true; what is no constant may be either.
+            kept = tuple(m for m in each if not isinstance(m, Literal) or bool(m.value) is stops)
+            found.append(kept)
+            if all(isinstance(m, Literal) and bool(m.value) is stops for m in each):
+                break
+        return joined(*found)
+
+    def _unary(self, node: ast.UnaryOp, frame: Frame | None) -> Meanings:
+        if isinstance(node.op, ast.Not):
+            return self._truth(node.operand, frame, negate=True)
+        if isinstance(node.op, ast.USub):
+            return joined(
+                *(
+                    (literal(-m.value),)
+                    if isinstance(m, Literal) and isinstance(m.value, int | float)
+                    else UNKNOWNS
+                    for m in self.meanings(node.operand, frame)
+                )
+            )
+        return UNKNOWNS
+
+    def _truth(self, node: ast.expr, frame: Frame | None, *, negate: bool) -> Meanings:
+        return joined(
+            *(
+                (literal(bool(m.value) is not negate),) if isinstance(m, Literal) else UNKNOWNS
+                for m in self.meanings(node, frame)
+            )
+        )
+
+    def _text(self, node: ast.expr, frame: Frame | None) -> Meanings:
+        """Return the text that constants are put together to."""
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.JoinedStr):
+            for value in node.values:
+                if isinstance(value, ast.FormattedValue):
+                    if value.format_spec is not None or value.conversion != -1:
+                        return UNKNOWNS
+                    parts.append(value.value)
+                else:
+                    parts.append(value)
+        elif isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        text = ""
+        for part in parts:
+            found = self.meanings(part, frame)
+            if len(found) != 1 or not isinstance(found[0], Literal):
+                return UNKNOWNS
+            value_: Constant = found[0].value
+            if not isinstance(value_, str) or len(text) > 10_000:
+                return UNKNOWNS
+            text += value_
+        return (literal(text),)
+
+    def _subscript(self, node: ast.Subscript, frame: Frame | None) -> Meanings:
+        from everybit.source.entries import entries_of
+
+        key = self.meanings(node.slice, frame)
+        if len(key) != 1 or not isinstance(key[0], Literal) or not isinstance(key[0].value, str):
+            return self._item(node, key)
+        return entries_of(self.module, node.value, node, frame).get(key[0].value).meanings
+
+    def _item(self, node: ast.Subscript, key: Meanings) -> Meanings:
+        """Return one item of a tuple or list that is written out."""
+        if len(key) != 1 or not isinstance(key[0], Literal) or type(key[0].value) is not int:
+            return UNKNOWNS
+        for value in self.module.definitions(node.value):
+            if isinstance(value, ast.Tuple | ast.List) and not any(
+                isinstance(each, ast.Starred) for each in value.elts
+            ):
+                index = key[0].value
+                if -len(value.elts) <= index < len(value.elts):
+                    return self.meanings(value.elts[index])
+        return UNKNOWNS
+
+    def scope_around(self, node: ast.AST) -> Scope:
+        """Return the scope that an expression is evaluated in."""
+        parents, scopes = self.module.parents, self.module.scopes
+        child = node
+        while (parent := parents.get(child)) is not None:
+            if isinstance(parent, SCOPES) and _evaluates_inside(parent, child):
+                return scopes[parent]
+            child = parent
+        return scopes[self.module.tree]
+
+
+def _evaluates_inside(parent: ast.AST, child: ast.AST) -> bool:
+    if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return any(child is each for each in parent.body)
+    if isinstance(parent, ast.Lambda):
+        return child is parent.body
+    return True
+
+
+def unknown_among(meanings: Meanings) -> bool:
+    """Whether something may be meant that is not known."""
+    return UNKNOWN in meanings
