@@ -1,0 +1,45 @@
+"""The model's answer: whether torch accepts a pickle or a file, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One thing for which torch refuses a pickle, or for which acceptance is not proved.
+
+    Attributes:
+        reason: Why, as a clause without subject ("is not among the names that torch allows").
+        name: Qualified name of the global; "" where it is an opcode, an argument or the file.
+        key: Dotted key in the object under which it hangs; "" where that is unknown.
+        library: The library that the name comes from; "" without a name.
+        position: Offset of the opcode in the pickle; -1 where the file and no pickle is meant.
+        by_name: `torch.serialization.safe_globals` with the name would lift it.
+        proved: Torch certainly refuses; False where acceptance is merely not proved.
+    """
+
+    reason: str
+    name: str = ""
+    key: str = ""
+    library: str = ""
+    position: int = -1
+    by_name: bool = False
+    proved: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Whether `torch.load(weights_only=True)` is proved to accept, and the refusals if not.
+
+    Attributes:
+        accepted: It is proved that torch does not raise.
+        refusals: In the order of the pickle; empty where accepted.
+        damaged: The refusal is damage that `verify` and `scan` tell by other rules.
+        end: Offset after STOP, where the pickle was walked to its end; else -1.
+    """
+
+    accepted: bool
+    refusals: tuple[Refusal, ...] = ()
+    damaged: bool = False
+    end: int = -1

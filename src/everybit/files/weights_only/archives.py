@@ -1,0 +1,142 @@
+"""A torch archive, as torch's own reader finds its records in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.damage import MalformedError
+from everybit.files.formats.torch_zip import MAX_PICKLE_BYTES
+from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.reading import read_as_torch
+from everybit.files.zips.archive import Member, read_archive
+from everybit.files.zips.members import member_chunks, read_member, unreadable
+from everybit.files.zips.records import STORED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.files.source import ByteSource
+
+_MAX_RECORD_BYTES: Final = 1024
+#: Torch's reader keeps names in a buffer of 512 bytes.
+_MAX_NAME_BYTES: Final = 400
+#: The versions of the archive that torch 2.6 to 2.13 read.
+_VERSION: Final = re.compile(rb"(10|[1-9])\n?")
+_ALIGNMENT: Final = re.compile(rb"[0-9]{1,6}")
+_BYTE_ORDERS: Final = (b"little", b"big")
+#: A member with one of these makes an archive one of TorchScript for torch.
+_SCRIPT: Final = "constants.pkl"
+
+
+def read_torch_archive(source: ByteSource) -> tuple[str, Acceptance, str | None, bytes]:
+    """Return the kind of an archive, what torch does with it, its pickle's member and the pickle.
+
+    The kind is "zip", "torchscript", or "" for an archive that is not torch's.
+    """
+    try:
+        archive = read_archive(source)
+    except MalformedError as error:
+        return "zip", _damaged(error.damage.message), None, b""
+    names = [member.name for member in archive.members]
+    root = f"{names[0].partition('/')[0]}/" if names else ""
+    if not any(_is_ours(name) for name in names):
+        return "", Acceptance(accepted=False), None, b""
+    if archive.damages:
+        return "zip", _damaged(archive.damages[0].message), None, b""
+    if f"{root}{_SCRIPT}" in names:
+        what = "is a TorchScript archive, which holds code; torch never reads it with weights_only"
+        return "torchscript", _refused(what), f"{root}{_SCRIPT}", b""
+    odd = _odd_names(names, root)
+    if odd:
+        return "zip", _refused(odd), None, b""
+    members = {member.name.removeprefix(root): member for member in archive.members}
+    return _read(source, members)
+
+
+def _read(
+    source: ByteSource, members: dict[str, Member]
+) -> tuple[str, Acceptance, str | None, bytes]:
+    record = members["data.pkl"]
+    try:
+        data = read_member(source, record, MAX_PICKLE_BYTES)
+        refusals = tuple(_odd_records(source, members))
+    except MalformedError as error:
+        problem = unreadable(record) or record.size > MAX_PICKLE_BYTES
+        made = replace(_damaged(error.damage.message), damaged=not problem)
+        return "zip", made, record.name, b""
+    asked: set[str] = set()
+
+    def size_of(key: str) -> int | None:
+        asked.add(key)
+        member = members.get(f"data/{key}")
+        return member.size if member is not None else None
+
+    acceptance = read_as_torch(data, storages=size_of)
+    problem = _odd_storage(source, [members[f"data/{key}"] for key in sorted(asked)
+                                    if f"data/{key}" in members])  # fmt: skip
+    if problem:
+        refusals = (*refusals, Refusal(reason=problem, proved=False))
+    if refusals:
+        acceptance = replace(acceptance, accepted=False, refusals=(*acceptance.refusals, *refusals))
+    return "zip", acceptance, record.name, data
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a member makes an archive one of torch's, which knows no case of letters."""
+    return name.partition("/")[2].casefold() in ("data.pkl", _SCRIPT)
+
+
+def _odd_names(names: list[str], root: str) -> str:
+    """Return why torch does not find its records by these names, or ""."""
+    if root == "/" or "/" not in names[0]:
+        return "has a first member that is in no folder, by which torch looks for the others"
+    for name in names:
+        if not name.startswith(root):
+            return f"has member {name[:80]} outside the folder {root} of its first member"
+        if not name.isascii() or len(name) > _MAX_NAME_BYTES or not name.isprintable():
+            return "has a member with a name that torch may not find"
+    if f"{root}data.pkl" not in names:
+        return f"has no {root}data.pkl"
+    if f"{root}version" not in names and f"{root}.data/version" not in names:
+        return "has no record of its version"
+    return ""
+
+
+def _odd_records(source: ByteSource, members: dict[str, Member]) -> Iterator[Refusal]:
+    """Yield what is wrong with the small records that torch reads beside the pickle."""
+    version = ".data/version" if ".data/version" in members else "version"
+    if not _VERSION.fullmatch(read_member(source, members[version], _MAX_RECORD_BYTES)):
+        yield Refusal(reason=f"has a {version} record that torch does not read")
+    order = members.get("byteorder")
+    if order and read_member(source, order, _MAX_RECORD_BYTES) not in _BYTE_ORDERS:
+        yield Refusal(reason="has a byteorder record that says neither little nor big")
+    alignment = members.get(".storage_alignment")
+    if alignment and not _ALIGNMENT.fullmatch(read_member(source, alignment, _MAX_RECORD_BYTES)):
+        yield Refusal(reason="has a .storage_alignment record that is no number")
+    for name in (".format_version", ".data/serialization_id"):
+        if name in members:
+            read_member(source, members[name], _MAX_RECORD_BYTES)
+
+
+def _odd_storage(source: ByteSource, records: list[Member]) -> str:
+    """Return why a storage's record may not be read, or ""."""
+    for record in records:
+        if unreadable(record):
+            return f"has member {record.name}, of which {unreadable(record)}"
+        if record.method != STORED:
+            try:
+                for _ in member_chunks(source, record):
+                    pass
+            except MalformedError as error:
+                return error.damage.message
+    return ""
+
+
+def _refused(reason: str, *, proved: bool = True) -> Acceptance:
+    return Acceptance(accepted=False, refusals=(Refusal(reason=reason, proved=proved),))
+
+
+def _damaged(message: str) -> Acceptance:
+    return replace(_refused(message, proved=False), damaged=True)

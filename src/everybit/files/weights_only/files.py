@@ -1,0 +1,106 @@
+"""A whole file, as `torch.load(weights_only=True, map_location="cpu")` reads it.
+
+Which reader torch takes depends on the first four bytes: an archive, or the format before 1.6,
+for which it first asks whether the file is a tar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.damage import MalformedError, TooLargeError
+from everybit.files.pickles.opcodes import interpret
+from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.allowed import ALLOWED
+from everybit.files.weights_only.archives import read_torch_archive
+from everybit.files.weights_only.keys import Hung, find_hung
+from everybit.files.weights_only.legacy import read_legacy
+from everybit.files.weights_only.names import library_of, renamed
+from everybit.files.weights_only.tars import read_as_tar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everybit.files.source import ByteSource
+
+_MAX_REFUSALS: Final = 1000
+_SAFETENSORS: Final = ".safetensors"
+_BY_ITS_NAME: Final = "is called .safetensors, by which newer torch hands it to another reader"
+_ZIP_MARK: Final = b"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What torch does with a file.
+
+    Attributes:
+        acceptance: Whether it accepts it.
+        kind: "zip", "torchscript", "tar", "legacy", "pickle"; "" where it is no file of torch's.
+        member: The archive member of the pickle that refusals speak of.
+        keys: Under which keys of the object each refused name hangs, the first few.
+    """
+
+    acceptance: Acceptance
+    kind: str
+    member: str | None = None
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def load_as_torch(source: ByteSource) -> Loaded:
+    """Return what torch does with a file; nothing in it is executed.
+
+    Args:
+        source: The file.
+    """
+    if source.read(0, len(_ZIP_MARK)) == _ZIP_MARK:
+        kind, acceptance, member, data = read_torch_archive(source)
+    elif (refused := read_as_tar(source)) is not None:
+        kind, acceptance, member, data = "tar", refused, None, b""
+    else:
+        kind, acceptance, data = read_legacy(source)
+        member = None
+    if kind and source.path.name.endswith(_SAFETENSORS):
+        told = (*acceptance.refusals, Refusal(reason=_BY_ITS_NAME, proved=False))
+        acceptance = replace(acceptance, accepted=False, refusals=told)
+    keys: dict[str, tuple[str, ...]] = {}
+    if kind and not acceptance.accepted and data:
+        acceptance, keys = _told(acceptance, data)
+    return Loaded(acceptance=acceptance, kind=kind, member=member, keys=keys)
+
+
+def _told(acceptance: Acceptance, data: bytes) -> tuple[Acceptance, dict[str, tuple[str, ...]]]:
+    """Return the refusals with their keys, and with the names behind the place torch stops at."""
+    try:
+        pickle = interpret(data)
+    except TooLargeError:
+        return acceptance, {}
+    except MalformedError:
+        # Another unpickler fails on it too: that is damage, and told as such.
+        return replace(acceptance, damaged=True), {}
+    told = list(acceptance.refusals)
+    seen = {refusal.name for refusal in told}
+    for node in pickle.globals:
+        name = ".".join(renamed(node.module, node.name))
+        if name not in ALLOWED and name not in seen and len(told) < _MAX_REFUSALS:
+            seen.add(name)
+            told.append(
+                Refusal(
+                    reason="is not among the names that torch allows",
+                    name=name,
+                    library=library_of(name),
+                    position=node.position,
+                    by_name=True,
+                )
+            )
+    hung = find_hung(pickle)
+    keyed = tuple(_with_key(refusal, hung) for refusal in told)
+    keys = {name: tuple(keys) for name, keys in hung.by_name.items() if name in seen}
+    return replace(acceptance, refusals=keyed), keys
+
+
+def _with_key(refusal: Refusal, hung: Hung) -> Refusal:
+    key = hung.by_position.get(refusal.position)
+    if key is None:
+        key = next(iter(hung.by_name.get(refusal.name, ())), "")
+    return replace(refusal, key=key)

@@ -1,0 +1,134 @@
+"""The format before torch 1.6 as torch reads it: five pickles, then the storages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.nodes import ListNode, TupleNode
+from everybit.files.pickles.reader import PickleEndsError
+from everybit.files.pickles.stream import MAX_PICKLE_BYTES
+from everybit.files.tensor import STORED_ITEMSIZE
+from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.storages import LegacyStorages
+from everybit.files.weights_only.unpickler import TorchMachine, run
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
+    from everybit.files.weights_only.storages import Storages
+    from everybit.files.weights_only.values import Value
+
+MAGIC: Final = 0x1950A86A20F9469CFC6C
+_PROTOCOL: Final = 1001
+_FIRST_BYTES: Final = 64 * 1024
+_COUNT_BYTES: Final = 8
+
+
+def read_legacy(source: ByteSource) -> tuple[str, Acceptance, bytes]:
+    """Return the kind of a file, what torch does with it, and the pickle of its object.
+
+    The kind is "legacy", "pickle" for one that does not begin with torch's magic number, or ""
+    for a file that begins with no pickle at all.
+    """
+    head = _Piece(source, 0)
+    machine = head.walk()
+    if machine is None:
+        kind = "pickle" if source.read(0, 1) == b"\x80" else ""
+        return kind, _damaged("ends within its first pickle"), b""
+    if machine.refusals or not _is(machine.top(), MAGIC):
+        if source.read(0, 1) != b"\x80" and machine.refusals:
+            return "", Acceptance(accepted=False), b""
+        what = "is a pickle but none of torch.save: torch.load asks for its magic number first"
+        told = Refusal(reason=what)
+        found = Acceptance(accepted=False, refusals=(*machine.refusals, told))
+        return "pickle", found, head.data
+    at = machine.at
+    for what, value in (("protocol number", _PROTOCOL), ("record of the machine", None)):
+        machine = _Piece(source, at).walk()
+        if machine is None:
+            return "legacy", _damaged(f"ends within its {what}"), b""
+        if machine.refusals:
+            return "legacy", _answer(machine.refusals), b""
+        if value is not None and not _is(machine.top(), value):
+            return "legacy", _refused(f"has another {what} than torch writes"), b""
+        at += machine.at
+    piece = _Piece(source, at)
+    machine = piece.walk(LegacyStorages)
+    if machine is None:
+        return "legacy", _damaged("ends within its object's pickle"), b""
+    if machine.refusals:
+        return "legacy", _answer(machine.refusals), piece.data
+    at += machine.at
+    keys = _Piece(source, at).walk()
+    if keys is None:
+        return "legacy", _damaged("ends within the list of its storages"), b""
+    if keys.refusals:
+        return "legacy", _answer(keys.refusals), b""
+    problem = _check_storages(source, at + keys.at, keys.top(), machine.storages)
+    if problem is not None:
+        return "legacy", problem, piece.data
+    return "legacy", Acceptance(accepted=True, end=machine.at), piece.data
+
+
+class _Piece:
+    """The bytes of the pickle at an offset: its end is not known before it is walked."""
+
+    def __init__(self, source: ByteSource, start: int) -> None:
+        self._source = source
+        self._start = start
+        self.data = b""
+
+    def walk(self, make: type[LegacyStorages] | None = None) -> TorchMachine | None:
+        """Return the machine at the end of the pickle; None where the file ends before it."""
+        size = _FIRST_BYTES
+        while True:
+            self.data = self._source.read(self._start, size)
+            machine = TorchMachine(self.data, make() if make is not None else None)
+            try:
+                run(machine)
+            except PickleEndsError:
+                if len(self.data) < size or size >= MAX_PICKLE_BYTES:
+                    return None
+                size *= 4
+                continue
+            return machine
+
+
+def _is(value: Value, wanted: int) -> bool:
+    return type(value) is int and value == wanted
+
+
+def _check_storages(
+    source: ByteSource, at: int, keys: Value, storages: Storages | None
+) -> Acceptance | None:
+    """Return why the storages behind the pickles cannot be read; None where they can."""
+    declared = storages.declared if isinstance(storages, LegacyStorages) else {}
+    listed = keys.items if type(keys) in (ListNode, TupleNode) else None
+    if listed is None or not all(type(key) is str for key in listed):
+        return _refused("has a list of storages that is none", proved=False)
+    for key in listed:
+        storage = declared.get(key)
+        if storage is None:
+            return _refused(f"lists storage {key[:80]}, which its object does not have")
+        count = int.from_bytes(source.read(at, _COUNT_BYTES), "little", signed=True)
+        at += _COUNT_BYTES + storage.num_bytes
+        if at > source.size:
+            return _damaged(f"ends within storage {key[:80]}")
+        if count * STORED_ITEMSIZE[storage.dtype] != storage.num_bytes:
+            return _damaged(f"has another count before storage {key[:80]} than its object says")
+    missing = set(declared) - set(listed)
+    if any(declared[key].num_bytes for key in missing):
+        return _damaged("does not list every storage of its object")
+    return None
+
+
+def _answer(refusals: list[Refusal]) -> Acceptance:
+    return Acceptance(accepted=False, refusals=tuple(refusals))
+
+
+def _refused(reason: str, *, proved: bool = True) -> Acceptance:
+    return _answer([Refusal(reason=reason, proved=proved)])
+
+
+def _damaged(reason: str) -> Acceptance:
+    return replace(_refused(reason, proved=False), damaged=True)

@@ -1,0 +1,16 @@
+"""The error for what is not proved to succeed in torch."""
+
+from __future__ import annotations
+
+
+class UnprovedError(Exception):
+    """Torch raises here, or at least it is not proved that it does not.
+
+    Args:
+        reason: Why, as a clause without subject.
+        proved: Torch certainly raises.
+    """
+
+    def __init__(self, reason: str, *, proved: bool = False) -> None:
+        super().__init__(reason)
+        self.proved = proved
