@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.source.module import Module
 
 #: More possible meanings than this are as good as none.
@@ -78,10 +80,12 @@ class Package:
     Attributes:
         name: Its dotted name.
         module: The module; None for a folder without `__init__.py`.
+        folder: Where the modules below it lie; None for a module that is a file.
     """
 
     name: str
     module: Module | None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

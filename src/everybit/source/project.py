@@ -123,24 +123,17 @@ class Project:
         folder = start.parents[level - 1]
         if dotted:
             return self._at(folder, dotted, package=self._dotted(folder / "__init__.py"))
-        return Package(self._dotted(folder / "__init__.py"), self._load(folder / "__init__.py"))
+        module = self._load(folder / "__init__.py")
+        return Package(self._dotted(folder / "__init__.py"), module, folder)
 
     def below(self, package: Package, name: str) -> Package | None:
         """Return the module that a package holds under a name."""
-        folder = self._folder_of(package)
+        folder = package.folder
         return self._at(folder, name, package=package.name) if folder is not None else None
 
-    def _folder_of(self, package: Package) -> Path | None:
-        if package.module is not None:
-            where = self._files[package.module]
-            return where.parent if where.name == "__init__.py" else None
-        for (start, dotted), found in self._found.items():
-            if found is package or (found is not None and found.name == package.name):
-                for folder in self._search(start):
-                    place = folder.joinpath(*dotted.split("."))
-                    if place.is_dir():
-                        return place
-        return None
+    def place_of(self, module: Module) -> Path | None:
+        """Return where a file lies, None where it is no file."""
+        return self._files.get(module)
 
     def _at(self, folder: Path, dotted: str, package: str = "") -> Package | None:
         """Return the module at a dotted place below a folder."""
@@ -162,9 +155,9 @@ class Project:
             inside = self._listed(place / last)
             if "__init__.py" in inside:
                 module = self._load(place / last / "__init__.py")
-                return Package(module.name if module is not None else name, module)
+                return Package(module.name if module is not None else name, module, place / last)
             if any(each.endswith(".py") for each in inside):
-                return Package(name, None)
+                return Package(name, None, place / last)
         return None
 
     def _load(self, path: Path) -> Module | None:
