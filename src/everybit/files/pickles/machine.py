@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import codecs
 import struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from everybit.files.damage import MalformedError, malformed
 from everybit.files.pickles.nodes import (
     Blob,
     Call,
@@ -37,7 +36,9 @@ from everybit.files.pickles.nodes import (
     Touch,
     TupleNode,
 )
+from everybit.files.pickles.reader import Reader
 from everybit.files.pickles.written import (
+    has_other_base,
     is_plain_float,
     is_plain_integer,
     parse_float,
@@ -46,6 +47,9 @@ from everybit.files.pickles.written import (
     parse_long,
 )
 
+if TYPE_CHECKING:
+    from everybit.files.damage import MalformedError
+
 _MAX_ODDITIES: Final = 20
 #: Protocols below this one write names of Python 2, which Python 3 maps to its own.
 _OWN_NAMES: Final = 3
@@ -53,11 +57,7 @@ _HIGHEST_PROTOCOL: Final = 5
 _FRAME_LENGTH: Final = struct.Struct("<Q")
 
 
-class PickleEndsError(MalformedError):
-    """The bytes end before the pickle does; with more of them it may be whole."""
-
-
-class Machine:
+class Machine(Reader):
     """The state of one interpretation: what is read, the stack, the memo, and the record.
 
     Methods named after an opcode do what it does.
@@ -67,20 +67,30 @@ class Machine:
         start: Offset of its first opcode.
         forgiving: Go on where only some loaders would: past a frame that is longer than what is
             left, and with buffers from outside.
+        memo: What is in the memo already.
     """
 
-    def __init__(self, data: bytes, start: int = 0, *, forgiving: bool = False) -> None:
-        self.data = data
-        self.at = self.start = start
+    def __init__(
+        self,
+        data: bytes,
+        start: int = 0,
+        *,
+        forgiving: bool = False,
+        memo: dict[int, Node] | None = None,
+    ) -> None:
+        super().__init__(data, start)
+        self.start = start
         self.forgiving = forgiving
         self.stack: list[Node] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Node] = {}
+        self.memo: dict[int, Node] = {} if memo is None else memo
+        self.lacks_memo = False
         self.globals: dict[tuple[str, str, bool], Global] = {}
         self.calls: list[Call] = []
         self.builds: list[tuple[Node, Node]] = []
         self.persistents: list[Persistent] = []
         self.touches: list[Touch] = []
+        self.extensions: list[Extension] = []
         self.oddities: dict[str, Oddity] = {}
         self.num_nodes = 0
         self.protocol = 0
@@ -102,48 +112,16 @@ class Machine:
             end=self.at,
             protocol=self.protocol,
             touches=self.touches,
+            extensions=self.extensions,
             oddities=list(self.oddities.values()),
             start=self.start,
             error=error,
         )
 
-    # -- reading ---------------------------------------------------------------------------------
-
-    def error(self, what: str, position: int) -> MalformedError:
-        """Return the error for something wrong at an offset of the pickle."""
-        return malformed(f"the pickle {what}", evidence={"position": position})
-
-    def ended(self, what: str, position: int) -> PickleEndsError:
-        """Return the error for bytes that end too early."""
-        return PickleEndsError(self.error(what, position).damage)
-
     def odd(self, what: str, *, trick: bool) -> None:
         """Note what no pickler writes, each kind once."""
         if len(self.oddities) < _MAX_ODDITIES:
             self.oddities.setdefault(what, Oddity(what, self.at - 1, trick))
-
-    def take(self, length: int) -> bytes:
-        """Return the next bytes, all of them or an error."""
-        end = self.at + length
-        if end > len(self.data):
-            left = len(self.data) - self.at
-            raise self.ended(f"wants {length} bytes where {left} are left", self.at)
-        piece = self.data[self.at : end]
-        self.at = end
-        return piece
-
-    def number(self, layout: struct.Struct) -> Any:
-        """Return the next number of a fixed layout."""
-        return layout.unpack(self.take(layout.size))[0]
-
-    def line(self) -> bytes:
-        """Return the next line, without its newline."""
-        end = self.data.find(b"\n", self.at)
-        if end < 0:
-            raise self.ended("ends within a line", self.at)
-        piece = self.data[self.at : end]
-        self.at = end + 1
-        return piece
 
     # -- the stack -------------------------------------------------------------------------------
 
@@ -262,6 +240,7 @@ class Machine:
     def recall(self, key: int) -> None:
         """GET and its kin."""
         if key not in self.memo:
+            self.lacks_memo = True
             raise self.error(f"recalls memo {key}, which was never stored", self.at - 1)
         self.stack.append(self.memo[key])
 
@@ -399,7 +378,8 @@ class Machine:
         if b"\0" in text:
             self.odd(f"writes {what} with a NUL byte in it", trick=True)
         else:
-            self.odd(f"writes {what} as no pickler does", trick=text[:1] not in b"+-. 0123456789")
+            trick = has_other_base(text)
+            self.odd(f"writes {what} as no pickler does", trick=trick)
 
     def index_line(self) -> int:
         """Return the memo key of GET or PUT."""
@@ -420,7 +400,9 @@ class Machine:
         """EXT1 to EXT4."""
         if code <= 0:
             raise self.error("asks for an extension code of 0 or less", self.at - 1)
-        self.push(Extension(code))
+        made = Extension(code, self.at - 1)
+        self.extensions.append(made)
+        self.push(made)
 
     def blob(self, length: int) -> None:
         """BINBYTES and its kin."""

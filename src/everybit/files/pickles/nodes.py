@@ -134,9 +134,10 @@ class Persistent:
 
 @dataclass(slots=True, eq=False)
 class Extension:
-    """A code of the copyreg extension registry."""
+    """A code of the copyreg extension registry, and the offset of its opcode."""
 
     code: int
+    position: int = -1
 
 
 class Change(StrEnum):
@@ -194,6 +195,7 @@ class Pickle:
         end: Offset after STOP.
         protocol: The highest PROTO seen; 0 with none.
         touches: Every change of an object that it would import or take from outside, in order.
+        extensions: Every code of the extension registry that it asks for, in order.
         oddities: What no pickler writes, each kind once.
         start: Offset of the first opcode.
         error: Why it cannot be followed to STOP; the rest is what an unpickler does before that.
@@ -208,6 +210,7 @@ class Pickle:
     end: int
     protocol: int
     touches: list[Touch] = field(default_factory=list)
+    extensions: list[Extension] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     start: int = 0
     error: MalformedError | None = None

@@ -65,7 +65,9 @@ def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int
         return machine.error(what, start), step
     except (ValueError, OverflowError) as error:
         return machine.error(f"holds an impossible value ({error})", start), step
-    return TooLargeError(machine.error(f"has more than {max_steps} opcodes", machine.at).damage), step
+    return TooLargeError(
+        machine.error(f"has more than {max_steps} opcodes", machine.at).damage
+    ), step
 
 
 def _number(layout: struct.Struct) -> Callable[[Machine], None]:
@@ -178,8 +180,10 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x92": Machine.newobj_ex,
     b"i": Machine.inst,
     b"o": Machine.obj,
-    b"b": Machine.build,
+    b"b": lambda m: m.build(),  # a subclass may look at what was built
     b"P": lambda m: m.outside(m.line().decode("utf-8", "surrogateescape")),
     b"Q": lambda m: m.outside(m.pop()),
 }
 _ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}
+#: What each opcode does to a machine, by its byte: for unpicklers that know fewer of them.
+ACTIONS: Final = _ACTIONS

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError, malformed
-from everybit.files.pickles.machine import PickleEndsError
-from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.machine import Machine
+from everybit.files.pickles.opcodes import MAX_STEPS, follow, interpret
+from everybit.files.pickles.reader import PickleEndsError
 
 if TYPE_CHECKING:
-    from everybit.files.pickles.nodes import Pickle
+    from everybit.files.pickles.nodes import Node, Pickle
     from everybit.files.source import ByteSource
 
 _FIRST_BYTES: Final = 64 * 1024
@@ -25,6 +26,65 @@ class Placed:
     pickle: Pickle
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Pickles that follow each other, as far as they can be followed.
+
+    Attributes:
+        pickles: In order. The last one has an `error` where it cannot be followed to its STOP: it
+            then says what an unpickler does before it fails.
+        end: Offset after the last STOP; 0 without one.
+        size: Number of bytes that were given.
+    """
+
+    pickles: tuple[Pickle, ...]
+    end: int
+    size: int
+
+    @property
+    def error(self) -> MalformedError | None:
+        """Why the last pickle cannot be followed; None where the bytes end with a STOP."""
+        return self.pickles[-1].error if self.pickles else None
+
+    @property
+    def whole(self) -> tuple[Pickle, ...]:
+        """The pickles that end with their STOP."""
+        return tuple(pickle for pickle in self.pickles if pickle.error is None)
+
+
+def read_pickles(data: bytes, *, max_steps: int | None = None) -> Stream:
+    """Follow all pickles in some bytes, each as any loader would, and the start of a broken one.
+
+    Nothing is raised: what cannot be followed is the last pickle's `error` (a `TooLargeError`
+    where there are more opcodes than this release follows). Offsets in the pickles are offsets in
+    `data`. Time and memory are linear in `data`.
+
+    Args:
+        data: The bytes; no more than a caller is willing to hold.
+        max_steps: Most opcodes to follow, in all pickles together; `MAX_STEPS` where None.
+    """
+    steps_left = MAX_STEPS if max_steps is None else max_steps
+    pickles: list[Pickle] = []
+    earlier: dict[int, Node] = {}
+    at = end = 0
+    while at < len(data) or not pickles:
+        machine = Machine(data, at, forgiving=True)
+        error, steps = follow(machine, steps_left)
+        if error is not None and machine.lacks_memo and earlier:
+            # One unpickler that reads several pickles keeps its memo, as the pickler kept its own.
+            machine = Machine(data, at, forgiving=True, memo=earlier)
+            error, more = follow(machine, max(steps_left - steps, 0))
+            steps += more
+        steps_left -= steps
+        if error is not None:
+            pickles.append(machine.record(None, error))
+            break
+        pickles.append(machine.result())
+        earlier |= machine.memo
+        at = end = machine.at
+    return Stream(pickles=tuple(pickles), end=end, size=len(data))
 
 
 def read_pickle_at(

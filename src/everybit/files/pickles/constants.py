@@ -1,0 +1,90 @@
+"""Arguments of recorded calls, as far as they are constant, in a short form for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from everybit.files.pickles.nodes import (
+    Blob,
+    Call,
+    DictNode,
+    Global,
+    ListNode,
+    Node,
+    SetNode,
+    Text,
+    TupleNode,
+)
+
+_MAX_LENGTH: Final = 100
+_MAX_ITEMS: Final = 4
+_MAX_ARGUMENTS: Final = 8
+_MAX_DEPTH: Final = 3
+_MAX_INTEGER_BITS: Final = 128
+
+#: Stands for what is not constant.
+UNKNOWN: Final = "?"
+
+
+def as_string(node: Node) -> str | None:
+    """Return text that an unpickler would make of a node; None where it is no constant text."""
+    if isinstance(node, str):
+        return node
+    if isinstance(node, Text):
+        return node.data.decode("utf-8", "surrogateescape")
+    return None
+
+
+def show_arguments(call: Call) -> tuple[str, ...]:
+    """Return a call's arguments: constants shortened, names as they are, "?" for the rest."""
+    args = call.args
+    if isinstance(args, (ListNode, TupleNode)):
+        shown = [show(item) for item in args.items[:_MAX_ARGUMENTS]]
+        if len(args.items) > _MAX_ARGUMENTS:
+            shown.append("...")
+    else:
+        shown = [f"*{show(args)}"]
+    if isinstance(call.kwargs, DictNode):
+        shown += [f"{show(key)}={show(value)}" for key, value in call.kwargs.pairs[:_MAX_ITEMS]]
+    return tuple(shown)
+
+
+def show(node: Node, depth: int = 0) -> str:
+    """Return the short form of one value."""
+    text = as_string(node)
+    if text is not None:
+        return _shorten(repr(text[: _MAX_LENGTH * 2]), longer=len(text) > _MAX_LENGTH * 2)
+    if isinstance(node, Blob):
+        return _shorten(repr(node.data[:_MAX_LENGTH]), longer=len(node.data) > _MAX_LENGTH)
+    if node is None or isinstance(node, (bool, float)):
+        return repr(node)
+    if isinstance(node, int):
+        return repr(node) if node.bit_length() <= _MAX_INTEGER_BITS else "<a long integer>"
+    if isinstance(node, Global):
+        return _shorten(node.qualified, longer=False)
+    return _show_container(node, depth) if depth < _MAX_DEPTH else UNKNOWN
+
+
+def _show_container(node: Node, depth: int) -> str:
+    if isinstance(node, DictNode):
+        shown = [
+            f"{show(key, depth + 1)}: {show(value, depth + 1)}"
+            for key, value in node.pairs[:_MAX_ITEMS]
+        ]
+        ends, count = "{}", len(node.pairs)
+    elif isinstance(node, (TupleNode, ListNode, SetNode)):
+        shown = [show(item, depth + 1) for item in node.items[:_MAX_ITEMS]]
+        ends = "()" if isinstance(node, TupleNode) else "[]"
+        ends = "{}" if isinstance(node, SetNode) else ends
+        count = len(node.items)
+    else:
+        return UNKNOWN
+    rest = ", ..." if count > _MAX_ITEMS else ""
+    return _shorten(f"{ends[0]}{', '.join(shown)}{rest}{ends[1]}", longer=False)
+
+
+def _shorten(text: str, *, longer: bool) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if longer or len(text) > _MAX_LENGTH:
+        return f"{text[: _MAX_LENGTH - 3]}..."
+    return text

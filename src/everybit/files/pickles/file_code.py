@@ -1,0 +1,126 @@
+"""Code that a pickle carries in itself, as cloudpickle and dill write it, and whether it runs.
+
+They build functions and classes out of code objects in the file. Building runs nothing yet. It runs
+where such a function is called, is handed to something that calls it, or is a method that
+unpickling itself calls on an instance (`__setstate__`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.constants import as_string
+from everybit.files.pickles.nodes import Call, CallKind, DictNode, TupleNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.files.pickles.naming import Named, Names
+    from everybit.files.pickles.nodes import Node
+
+_CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
+_DILL: Final = ("dill._dill", "dill.dill", "dill")
+
+
+def _of(modules: tuple[str, ...], *names: str) -> set[str]:
+    return {f"{module}.{name}" for module in modules for name in names}
+
+
+#: Calls that give a function whose code is in the file.
+FUNCTION_BUILDERS: Final = frozenset(
+    _of(_CLOUDPICKLE, "_make_function", "_make_skel_func", "_fill_function")
+    | _of(_DILL, "_create_function")
+    | {"types.FunctionType", "types.LambdaType", "types.MethodType"}
+)
+#: Calls that give a class made in the file.
+CLASS_BUILDERS: Final = frozenset(
+    _of(_CLOUDPICKLE, "_make_skeleton_class", "_make_skeleton_enum", "_rehydrate_skeleton_class")
+    | _of(_DILL, "_create_type")
+    | {"types.new_class", "builtins.type"}
+)
+_SETTERS: Final = frozenset(_of(_CLOUDPICKLE, "_class_setstate", "_rehydrate_skeleton_class"))
+_APPLIERS: Final = frozenset({
+    "builtins.map", "builtins.filter", "functools.reduce", "_functools.reduce", "builtins.sorted",
+    "itertools.starmap", "itertools.takewhile", "itertools.dropwhile", "itertools.filterfalse",
+    "itertools.groupby", "itertools.accumulate", "builtins.iter", "builtins.max", "builtins.min",
+    "operator.call", "_operator.call", "threading.Thread", "threading.Timer", "atexit.register",
+    "builtins.property.fget", "weakref.finalize", "signal.signal",
+})  # fmt: skip
+_ALWAYS: Final = frozenset({"__new__", "__getattribute__"})
+
+
+@dataclass(slots=True)
+class _FileClass:
+    """A class made in the file: its methods from the file, and its instances."""
+
+    named: Named
+    methods: set[str] = field(default_factory=set)
+    instances: list[Call] = field(default_factory=list)
+
+
+class FileCode:
+    """The functions and classes that one pickle builds from its own code.
+
+    Args:
+        names: The names of the pickle's nodes; a call has to be named before it is added.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.classes: dict[int, _FileClass] = {}
+        self.applied: list[tuple[Named, int]] = []
+
+    def add(self, call: Call, function: Named) -> None:
+        """Take in the next call, whose function has this name."""
+        name = function.qualified
+        if name in CLASS_BUILDERS:
+            made = self.classes[id(call)] = _FileClass(self.names.of(call))
+            for arg in call.arguments:
+                self._methods(made, arg)
+        args = call.arguments
+        first = args[0] if args else None
+        if name in _SETTERS and id(first) in self.classes:
+            for arg in args[1:]:
+                self._methods(self.classes[id(first)], arg)
+        for maker in (call.function, first if name.startswith("copyreg.") else None):
+            if id(maker) in self.classes and isinstance(maker, Call):
+                self.classes[id(maker)].instances.append(call)
+        if name in _APPLIERS:
+            self.applied += [
+                (self.names.of(arg), call.position) for arg in args if self._is_function(arg)
+            ]
+
+    def runs(self) -> Iterator[tuple[Named, int]]:
+        """Yield what runs without being called by name: its name and an offset."""
+        yield from self.applied
+        for made in self.classes.values():
+            for instance in made.instances:
+                for method in sorted(made.methods & _hooks(instance)):
+                    yield made.named.attribute(method).result(), instance.position
+
+    def _is_function(self, node: Node) -> bool:
+        name = self.names.of(node).qualified
+        return name.endswith("()") and name.removesuffix("()") in FUNCTION_BUILDERS
+
+    def _methods(self, made: _FileClass, node: Node) -> None:
+        held = [node, *node.items] if isinstance(node, TupleNode) else [node]
+        for part in held:
+            if isinstance(part, DictNode):
+                made.methods |= {
+                    as_string(key) or "" for key, value in part.pairs if isinstance(value, Call)
+                }
+
+
+def _hooks(instance: Call) -> frozenset[str]:
+    """Return the methods that unpickling calls on an instance."""
+    hooks = set(_ALWAYS)
+    if instance.state is not None:
+        hooks.add("__setstate__")
+    if instance.items:
+        hooks |= {"append", "extend", "add"}
+    if instance.pairs:
+        hooks.add("__setitem__")
+    if instance.kind in (CallKind.REDUCE, CallKind.INST, CallKind.OBJ):
+        hooks.add("__init__")
+    return frozenset(hooks)

@@ -1,0 +1,230 @@
+"""Which name of the running Python a node stands for, followed through calls that pass names on.
+
+A pickle need not import `os.system` to reach it: `getattr(os, "system")`, `attrgetter`,
+`import_module("os")`, `vars`, an item of a module's dictionary and a dotted STACK_GLOBAL name do as
+well. Such calls are named by what they give; any other call is named by its function with `()`
+behind it.
+"""
+
+from __future__ import annotations
+
+import _compat_pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.constants import UNKNOWN, as_string
+from everybit.files.pickles.nodes import (
+    Blob,
+    Call,
+    DictNode,
+    Extension,
+    Global,
+    ListNode,
+    Node,
+    Persistent,
+    SetNode,
+    Text,
+    TupleNode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_NAME: Final = 512
+
+_GETATTR: Final = {"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"}
+_UNBOUND: Final = (".__getattribute__", ".__getattr__")
+_IMPORTS: Final = {
+    "importlib.import_module", "builtins.__import__", "importlib.__import__",
+    "importlib._bootstrap._gcd_import", "importlib._bootstrap.__import__",
+    "pkgutil.resolve_name", "pydoc.locate", "pydoc.safeimport",
+    "cloudpickle.cloudpickle.subimport", "cloudpickle.cloudpickle_fast.subimport",
+    "dill._dill._import_module", "hydra.utils.get_method", "hydra.utils.get_class",
+    "hydra.utils.get_object", "hydra._internal.utils._locate", "logging.config._resolve",
+    "django.utils.module_loading.import_string", "werkzeug.utils.import_string",
+    "numpy.distutils.misc_util.get_cmd", "unittest.mock._importer",
+    "zope.dottedname.resolve.resolve",
+    "twisted.python.reflect.namedAny", "torch._dynamo.utils.import_submodule",
+    "xmlrpc.server.resolve_dotted_attribute",
+}  # fmt: skip
+_SAME: Final = {"builtins.vars", "copy.copy", "copy.deepcopy"}
+_ITEM: Final = {"operator.getitem", "operator.__getitem__", "_operator.getitem"}
+_ITEM_METHODS: Final = (".__getitem__", ".get", ".pop", ".setdefault")
+_PARTIAL: Final = {"functools.partial", "_functools.partial", "functools.partialmethod"}
+_TYPES: Final = {
+    "cloudpickle.cloudpickle._builtin_type",
+    "cloudpickle.cloudpickle_fast._builtin_type",
+    "dill._dill._load_type",
+    "dill.dill._load_type",
+}
+_NEW: Final = {"copyreg.__newobj__", "copyreg._reconstructor", "copyreg.__newobj_ex__"}
+_APPLY: Final = {
+    "torch._tensor._rebuild_from_type_v2",
+    "torch._tensor._rebuild_from_type",
+    "joblib.parallel.BatchedCalls",
+    "operator.call",
+    "_operator.call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a node stands for.
+
+    Attributes:
+        module: Module; "?" where it is computed.
+        path: Dotted path in it, with `()` for the result of a call; "" for the module itself.
+        keys: Attribute or item names that an `attrgetter`, `itemgetter` or `methodcaller` asks for.
+        sure: Every part is constant.
+    """
+
+    module: str
+    path: str
+    keys: tuple[str, ...] = ()
+    sure: bool = True
+
+    @property
+    def qualified(self) -> str:
+        """`module.path`."""
+        return f"{self.module}.{self.path}" if self.path else self.module
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is what a call returns, and not a name that exists by itself."""
+        return self.path.endswith("()")
+
+    def attribute(self, name: str | None) -> Named:
+        """Return the named attribute of it; None where the name is computed."""
+        part = UNKNOWN if name is None else name
+        path = f"{self.path}.{part}" if self.path else part
+        if len(path) > _MAX_NAME:
+            return Named(self.module, f"{path[: _MAX_NAME - 8]}...{UNKNOWN}", sure=False)
+        return Named(self.module, path, sure=self.sure and name is not None)
+
+    def result(self) -> Named:
+        """Return what a call of it gives."""
+        if self.path.endswith("()()()"):
+            return self
+        return Named(self.module, f"{self.path}()"[:_MAX_NAME], self.keys, sure=self.sure)
+
+
+NOWHERE: Final = Named(UNKNOWN, UNKNOWN, sure=False)
+
+
+def name_global(node: Global) -> Named:
+    """Return what a global stands for in Python 3: names of Python 2 are mapped as it does."""
+    module, name = node.module, node.name
+    if node.legacy:
+        if (module, name) in _compat_pickle.NAME_MAPPING:
+            module, name = _compat_pickle.NAME_MAPPING[module, name]
+        else:
+            module = _compat_pickle.IMPORT_MAPPING.get(module, module)
+    return Named(module, name, sure=UNKNOWN not in (module, name))
+
+
+def name_builtin(node: Node) -> Named:
+    """Return the builtin class whose instance a plain node is."""
+    for kinds, name in _BUILTINS:
+        if isinstance(node, kinds):
+            return Named("builtins", f"{name}()")
+    return NOWHERE
+
+
+_BUILTINS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    ((str, Text), "str"), (Blob, "bytes"), (ListNode, "list"), (TupleNode, "tuple"),
+    (DictNode, "dict"), (SetNode, "set"), (bool, "bool"), (int, "int"), (float, "float"),
+    (type(None), "NoneType"),
+)  # fmt: skip
+
+
+class Names:
+    """Names of the nodes of one pickle; calls have to be named in the order in which they ran."""
+
+    def __init__(self, extensions: Mapping[int, tuple[str, str]] | None = None) -> None:
+        self.calls: dict[int, Named] = {}
+        self.extensions = dict(extensions or {})
+
+    def of(self, node: Node) -> Named:
+        """Return what a node stands for."""
+        if isinstance(node, Global):
+            return name_global(node)
+        if isinstance(node, Call):
+            return self.calls.get(id(node), NOWHERE)
+        if isinstance(node, Extension):
+            found = self.extensions.get(node.code)
+            return Named(*found) if found else Named("copyreg", f"extension {node.code}")
+        if isinstance(node, Persistent):
+            return Named("persistent", "object()")
+        return name_builtin(node)
+
+    def add(self, call: Call) -> tuple[Named, Named]:
+        """Name a call; return its function's name and its own."""
+        function = self.of(call.function)
+        made = self._give(function, call)
+        self.calls[id(call)] = made
+        return function, made
+
+    def _give(self, function: Named, call: Call) -> Named:
+        name = function.qualified
+        args = call.args.items if isinstance(call.args, (TupleNode, ListNode)) else []
+        first = args[0] if args else None
+        if name in _GETATTR or (name.endswith(_UNBOUND) and len(args) > 1):
+            return self._attributes(first, args[1] if len(args) > 1 else None)
+        if name.endswith(_UNBOUND) and args:
+            owner = name.rpartition(".")[0]
+            return _split(owner, function.module).attribute(as_string(first))
+        if name in _IMPORTS:
+            return _imported(name, args)
+        if name in _SAME and args:
+            return self.of(first)
+        if name in _ITEM and len(args) > 1:
+            return self._attributes(first, args[1])
+        if name.endswith(_ITEM_METHODS) and args:
+            return self._item(function, args)
+        return self._pass_on(function, name, args)
+
+    def _pass_on(self, function: Named, name: str, args: list[Node]) -> Named:
+        first = args[0] if args else None
+        if name in _PARTIAL and args:
+            return self.of(first)
+        if name in _TYPES:
+            text = as_string(first)
+            return Named("types", text or UNKNOWN, sure=text is not None)
+        if name in _NEW and args:
+            return self.of(first).result()
+        if name in _APPLY and args:
+            return self.of(first).result()
+        if name in ("operator.attrgetter", "operator.itemgetter", "operator.methodcaller"):
+            keys = tuple(as_string(arg) or UNKNOWN for arg in args)
+            return Named(function.module, f"{function.path}()", keys[:1] or (UNKNOWN,))
+        if function.keys and function.is_result and args:
+            found = self._attributes(first, function.keys[0])
+            return found.result() if "methodcaller" in function.path else found
+        return function.result()
+
+    def _attributes(self, owner: Node, name: Node) -> Named:
+        text = as_string(name)
+        if text == UNKNOWN:
+            text = None
+        return self.of(owner).attribute(text)
+
+    def _item(self, function: Named, args: list[Node]) -> Named:
+        owner, _, method = function.path.rpartition(".")
+        held = Named(function.module, owner, sure=function.sure)
+        if method == "__getitem__" and len(args) > 1:  # unbound: dict.__getitem__(d, key)
+            return self._attributes(args[0], args[1])
+        return held.attribute(as_string(args[0]))
+
+
+def _imported(name: str, args: list[Node]) -> Named:
+    text = as_string(args[0]) if args else None
+    if text is None:
+        return Named(UNKNOWN, "", sure=False)
+    module, _, path = text.partition(":")
+    if name == "builtins.__import__" and len(args) < 4:
+        module = module.partition(".")[0]  # without a list of names it gives the top package
+    return Named(module[:_MAX_NAME], path[:_MAX_NAME])
+
+
+def _split(qualified: str, module: str) -> Named:
+    return Named(module, qualified[len(module) + 1 :])

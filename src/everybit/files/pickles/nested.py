@@ -1,0 +1,72 @@
+"""Bytes inside a pickle that something may load in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.nodes import Blob, Call, ListNode, Text, TupleNode
+
+if TYPE_CHECKING:
+    from everybit.files.pickles.nodes import Node, Pickle
+
+_SHORTEST: Final = 2
+_MOST: Final = 10_000
+
+#: Calls that load the bytes they are given and do nothing else: judged by these bytes.
+BY_CONTENT: Final = frozenset({"torch.storage._load_from_bytes"})
+#: Calls whose bytes are values and nothing that is loaded.
+_VALUES: Final = frozenset({
+    "builtins.bytearray", "builtins.bytes", "__builtin__.bytearray", "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray.scalar", "numpy.core.numeric._frombuffer", "_codecs.encode",
+    "numpy._core.numeric._frombuffer", "numpy.core.multiarray._reconstruct", "numpy.dtype",
+    "numpy._core.multiarray._reconstruct", "datetime.datetime", "datetime.date", "datetime.time",
+    "array._array_reconstructor", "types.CodeType", "collections.OrderedDict",
+})  # fmt: skip
+
+
+def find_nested(pickle: Pickle) -> list[tuple[int, bytes]]:
+    """Return the byte strings that a pickle gives to calls, with their offsets (-1 without one).
+
+    Those that only become a value (an array's elements, a date) are left out.
+    """
+    found: list[tuple[int, bytes]] = []
+    for call in pickle.calls:
+        if call.name in _VALUES or call.name.startswith("torch._utils."):
+            continue
+        for node in _arguments(call):
+            held = as_bytes(node)
+            if held is not None and len(held[1]) >= _SHORTEST and len(found) < _MOST:
+                found.append(held)
+    return found
+
+
+def is_given_whole(pickle: Pickle, name: str) -> bool:
+    """Return whether a name is one that is judged by its bytes, and every call has them."""
+    if name not in BY_CONTENT:
+        return False
+    calls = [call for call in pickle.calls if call.name == name]
+    return bool(calls) and all(
+        len(call.arguments) == 1 and as_bytes(call.arguments[0]) is not None for call in calls
+    )
+
+
+def as_bytes(node: Node) -> tuple[int, bytes] | None:
+    """Return the constant bytes that a node stands for and their offset, or None."""
+    if isinstance(node, Blob):
+        return node.start, node.data
+    if isinstance(node, Text):
+        return -1, node.data
+    # Protocol 2 writes bytes as text, to be encoded.
+    if isinstance(node, Call) and node.name in ("_codecs.encode", "codecs.encode"):
+        args = node.arguments
+        if len(args) == 2 and isinstance(args[0], str) and args[1] in ("latin1", "latin-1"):
+            try:
+                return -1, args[0].encode("latin-1")
+            except UnicodeEncodeError:
+                return None
+    return None
+
+
+def _arguments(call: Call) -> list[Node]:
+    args = call.args
+    return args.items if isinstance(args, (TupleNode, ListNode)) else []

@@ -1,0 +1,206 @@
+"""Every name that unpickling would reach: imported, by attribute, called on results, or changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
+from everybit.files.pickles.file_code import FileCode
+from everybit.files.pickles.naming import Named, Names
+from everybit.files.pickles.nodes import Call, Change, Extension, Global
+
+if TYPE_CHECKING:
+    from everybit.files.pickles.nodes import Pickle
+
+#: Of each name so many calls are shown.
+MAX_SHOWN: Final = 8
+#: Calls that only pass names on: they say nothing by themselves where all their parts are constant.
+_WATCHED: Final = frozenset({
+    "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
+    "importlib.import_module", "builtins.__import__", "operator.getitem",
+})  # fmt: skip
+_REGISTER: Final = "copyreg.add_extension"
+
+
+class Via(StrEnum):
+    """How a name is reached."""
+
+    IMPORT = "import"
+    ATTRIBUTE = "attribute"
+    RESULT = "result"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """A name that unpickling would reach, told once for one pickle.
+
+    Attributes:
+        module: Its module, as Python 3 imports it; "?" where it is computed.
+        name: Dotted path in it: "" for the module itself, `()` where a call's result stands, "?"
+            where it is computed.
+        via: Named directly, through attributes and items, as what a call returned, or as the
+            target of a change (BUILD, APPEND, SETITEM on what the pickle did not make).
+        called: It would be called.
+        arguments: Of the first call, or what the change sets; constants in short, "?" otherwise.
+        position: Offset of the first opcode that reaches it.
+        positions: Offsets of the first of them.
+        calls: Arguments of the first calls.
+        num_calls: How often it would be called.
+        raw: As the pickle writes it, where Python 3 maps it to another name.
+        sure: What it gives is known wherever it is called; False for a `getattr` whose name is
+            computed while loading.
+    """
+
+    module: str
+    name: str
+    via: Via
+    called: bool
+    arguments: tuple[str, ...]
+    position: int
+    positions: tuple[int, ...] = ()
+    calls: tuple[tuple[str, ...], ...] = ()
+    num_calls: int = 0
+    raw: str = ""
+    sure: bool = True
+
+    @property
+    def qualified(self) -> str:
+        """`module.name`."""
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+
+@dataclass(slots=True)
+class _Sum:
+    """A name while its calls are added up."""
+
+    named: Named
+    via: Via
+    positions: list[int] = field(default_factory=list)
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+    num_calls: int = 0
+    unsure: tuple[str, ...] | None = None
+    raw: str = ""
+
+
+def find_reached(pickle: Pickle) -> tuple[Reached, ...]:
+    """Return every name that unpickling would reach, each once, in the order first reached.
+
+    Takes time linear in the pickle. What a broken pickle reaches before its fault counts.
+    """
+    finder = _Finder(pickle)
+    finder.walk()
+    return tuple(_tell(found) for found in finder.found.values())
+
+
+def _tell(found: _Sum) -> Reached:
+    first = found.unsure or (found.calls[0] if found.calls else ())
+    return Reached(
+        module=found.named.module,
+        name=found.named.path,
+        via=found.via,
+        called=found.num_calls > 0,
+        arguments=first,
+        position=found.positions[0],
+        positions=tuple(found.positions),
+        calls=tuple(found.calls),
+        num_calls=found.num_calls,
+        raw=found.raw,
+        sure=found.unsure is None and found.named.sure,
+    )
+
+
+class _Finder:
+    def __init__(self, pickle: Pickle) -> None:
+        self.pickle = pickle
+        self.names = Names()
+        self.code = FileCode(self.names)
+        self.found: dict[tuple[str, str, bool], _Sum] = {}
+
+    def walk(self) -> None:
+        for node in self.pickle.globals:
+            self.import_(node)
+        for call in self.pickle.calls:
+            self.call(call)
+        for call in self.pickle.calls:
+            self.change_result(call)
+        for extension in self.pickle.extensions:
+            self.sum(self.names.of(extension), Via.IMPORT, extension.position)
+        for touch in self.pickle.touches:
+            items = tuple(show(item) for item in touch.items[:MAX_SHOWN])
+            self.change(self.names.of(touch.target), touch.kind, items, touch.position)
+        for named, position in self.code.runs():
+            self.note(named, Via.RESULT, position, ())
+
+    def import_(self, node: Global) -> None:
+        named = self.names.of(node)
+        summed = self.sum(named, Via.IMPORT, node.position)
+        if (named.module, named.path) != (node.module, node.name):
+            summed.raw = node.qualified
+
+    def call(self, call: Call) -> None:
+        function, made = self.names.add(call)
+        self.code.add(call, function)
+        via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
+        self.note(function, Via.RESULT if "()" in function.path else via, call.position, call)
+        if made.qualified != f"{function.qualified}()":
+            self.passed_on(function, made, call)
+        if function.qualified == _REGISTER:
+            self.register(call)
+
+    def passed_on(self, function: Named, made: Named, call: Call) -> None:
+        """Note what a call gives that passes names on; a result is what has been called."""
+        if made.is_result:
+            inner = Named(made.module, made.path.removesuffix("()"), sure=made.sure)
+            self.note(inner, Via.RESULT if "()" in inner.path else Via.ATTRIBUTE, call.position, ())
+            return
+        summed = self.sum(made, Via.ATTRIBUTE, call.position)
+        if not made.sure:
+            shown = show_arguments(call)
+            summed.unsure = summed.unsure or shown
+            if function.qualified in _WATCHED:
+                self.sum(function, Via.IMPORT, call.position).unsure = shown
+
+    def register(self, call: Call) -> None:
+        """Remember an extension code that the pickle itself gives a name to."""
+        args = call.arguments
+        if len(args) == 3 and isinstance(args[2], int):
+            module, name = as_string(args[0]), as_string(args[1])
+            self.names.extensions[args[2]] = (module or UNKNOWN, name or UNKNOWN)
+            self.sum(Named(module or UNKNOWN, name or UNKNOWN), Via.ATTRIBUTE, call.position)
+
+    def change_result(self, call: Call) -> None:
+        """Note a change of what a call passed on: it is no new object."""
+        named = self.names.of(call)
+        if named.is_result:
+            return
+        if call.state is not None:
+            self.change(named, Change.BUILD, (show(call.state),), call.position)
+        if call.items:
+            shown = tuple(show(item) for item in call.items[:MAX_SHOWN])
+            self.change(named, Change.APPEND, shown, call.position)
+        if call.pairs:
+            shown = tuple(f"{show(key)}: {show(value)}" for key, value in call.pairs[:MAX_SHOWN])
+            self.change(named, Change.SET_ITEM, shown, call.position)
+
+    def change(self, named: Named, kind: Change, items: tuple[str, ...], position: int) -> None:
+        summed = self.sum(named, Via.CHANGE, position)
+        if len(summed.calls) < MAX_SHOWN:
+            summed.calls.append((str(kind), *items))
+
+    def note(self, named: Named, via: Via, position: int, call: Call | tuple[str, ...]) -> None:
+        summed = self.sum(named, via, position)
+        summed.num_calls += 1
+        if len(summed.calls) < MAX_SHOWN:
+            summed.calls.append(show_arguments(call) if isinstance(call, Call) else call)
+
+    def sum(self, named: Named, via: Via, position: int) -> _Sum:
+        key = (named.module, named.path, via is Via.CHANGE)
+        summed = self.found.get(key)
+        if summed is None:
+            summed = self.found[key] = _Sum(named, via)
+        if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
+            summed.positions.append(position)
+        return summed

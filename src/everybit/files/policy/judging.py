@@ -1,0 +1,102 @@
+"""The judgement of one name that a pickle reaches: safe, unknown or dangerous, and what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.pickles.file_code import CLASS_BUILDERS, FUNCTION_BUILDERS
+from everybit.files.pickles.reach import Via
+from everybit.files.policy import effects
+from everybit.files.policy.dangers import does_by_name, does_by_word, does_inside
+from everybit.files.policy.safe import is_safe
+
+if TYPE_CHECKING:
+    from everybit.files.pickles.reach import Reached
+
+#: They only pass a name on; where it is constant, that name is judged in their place.
+_PASSING: Final = frozenset({
+    "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
+    "operator.getitem", "importlib.import_module", "builtins.__import__",
+    "cloudpickle.cloudpickle.subimport", "cloudpickle.cloudpickle_fast.subimport",
+})  # fmt: skip
+#: Cloudpickle's and dill's way to write functions and classes; none of it runs what it builds.
+_BUILDING: Final = ("cloudpickle.cloudpickle.", "cloudpickle.cloudpickle_fast.", "dill._dill.")
+_BUILDER_NAMES: Final = (
+    "_make_function _make_skel_func _fill_function _function_setstate _make_cell _make_empty_cell "
+    "_make_skeleton_class _make_skeleton_enum _class_setstate _rehydrate_skeleton_class "
+    "_builtin_type _make_dict_keys _make_dict_values _make_dict_items parametrized_type_hint "
+    "_make_typevar _get_cell_contents _lookup_class_or_track _create_function _create_code "
+    "_create_type _create_cell _load_type _empty_cell_value _make_slotless_dict cell_set "
+    "_gen_ellipsis _gen_not_implemented _create_parametrized_type_hint _reconstruct_method"
+)
+_BUILDERS: Final = frozenset(_BUILDER_NAMES.split())
+
+
+class Danger(StrEnum):
+    """What is known of a name. The order of definition is the order of danger."""
+
+    SAFE = "safe"
+    UNKNOWN = "unknown"
+    DANGEROUS = "dangerous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a name may do.
+
+    Attributes:
+        danger: Known safe, unknown or dangerous.
+        does: What it would do, to complete "it ..."; "" where it is harmless or not known.
+        library: The top package that it comes from.
+    """
+
+    danger: Danger
+    does: str
+    library: str
+
+
+def judge(reached: Reached) -> Judgement:
+    """Judge one name. A name in no table is unknown; nothing is imported to look at it."""
+    library = reached.module.partition(".")[0]
+    danger, does = _judge(reached)
+    return Judgement(danger=danger, does=does, library=library)
+
+
+def _judge(reached: Reached) -> tuple[Danger, str]:
+    name = reached.qualified
+    if reached.via is Via.CHANGE:
+        kind = reached.calls[0][0] if reached.calls else "build"
+        what = "attributes" if kind == "build" else "items"
+        return Danger.DANGEROUS, f"sets {what} of an object that the running program shares"
+    if name in _PASSING and reached.via is not Via.RESULT:
+        if reached.sure and reached.called:
+            return Danger.SAFE, ""
+        return Danger.DANGEROUS, effects.COMPUTED if reached.called else effects.ATTRIBUTES
+    if is_safe(reached.module, reached.name):
+        return Danger.SAFE, ""
+    if "?" in (reached.module, *reached.name.split(".")):
+        return Danger.DANGEROUS, effects.COMPUTED
+    builds = _built(reached)
+    if builds is not None:
+        return builds
+    inside = does_inside(reached.module, reached.name)
+    does = inside or does_by_name(name) or (does_by_word(reached.name) if reached.called else "")
+    return (Danger.DANGEROUS, does) if does else (Danger.UNKNOWN, "")
+
+
+def _built(reached: Reached) -> tuple[Danger, str] | None:
+    """Judge what builds code, what was built, and what is done with that."""
+    base, call, rest = reached.qualified.partition("()")
+    if base in FUNCTION_BUILDERS and call:
+        return Danger.DANGEROUS, effects.FILE_CODE
+    if base in CLASS_BUILDERS and call:
+        # An instance of a class from the file; a method of it is named where it runs.
+        return (Danger.DANGEROUS, effects.FILE_CODE) if rest else (Danger.UNKNOWN, "")
+    prefix, _, last = base.rpartition(".")
+    if f"{prefix}." in _BUILDING and last in _BUILDERS:
+        return Danger.UNKNOWN, effects.BUILDS_CODE
+    if base in FUNCTION_BUILDERS | CLASS_BUILDERS | {"types.CodeType", "types.CellType"}:
+        return Danger.UNKNOWN, effects.BUILDS_CODE
+    return None

@@ -1,0 +1,37 @@
+"""The allow-list: which library a known-safe name belongs to."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from everybit.files.policy import safe_libraries, safe_numpy, safe_python, safe_torch
+
+#: What the allow-list was made from.
+SOURCES: Final = {
+    "Python": safe_python.VERSIONS,
+    "NumPy": safe_numpy.VERSIONS,
+    "PyTorch": safe_torch.VERSIONS,
+    "libraries": safe_libraries.VERSIONS,
+}
+
+
+@cache
+def safe_names() -> frozenset[str]:
+    """Return every known-safe qualified name that is listed one by one."""
+    tables = (safe_python.NAMES, safe_numpy.NAMES, safe_torch.NAMES, safe_libraries.NAMES)
+    return frozenset(
+        f"{module}.{name}"
+        for table in tables
+        for module, names in table.items()
+        for name in names.split()
+    )
+
+
+def is_safe(module: str, name: str) -> bool:
+    """Return whether a name is known safe in a pickle, whatever it is called with."""
+    if f"{module}.{name}" in safe_names():
+        return True
+    # A class has a capital letter; a function that happens to live there is not let through.
+    is_class = name.isidentifier() and name[:1].isupper() and not name.isupper()
+    return is_class and f"{module}.".startswith(safe_torch.CLASS_MODULES)

@@ -1,0 +1,187 @@
+"""What loading some pickles would do, as findings: PKL201, PKL202, and PKL203 for their opcodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.core.finding import Finding, Location, Severity
+from everybit.core.rule import rule
+from everybit.core.verdict import Skipped
+from everybit.files.damage import TooLargeError
+from everybit.files.pickles.nested import find_nested, is_given_whole
+from everybit.files.pickles.reach import Reached, Via, find_reached
+from everybit.files.pickles.stream import read_pickles
+from everybit.files.policy.judging import Danger, Judgement, judge
+
+if TYPE_CHECKING:
+    from everybit.files.pickles.nodes import Pickle
+    from everybit.files.pickles.stream import Stream
+
+#: Of one stream so many names are told one by one.
+MAX_FINDINGS: Final = 200
+_MAX_SHOWN: Final = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class PickledOutcome:
+    """What one stream of pickles came to.
+
+    Attributes:
+        findings: One for each distinct name, dangerous ones first, then opcode tricks and damage.
+        nested: Bytes that the pickles hand to something that loads them or does what is not known
+            to be harmless, each with its offset in `data` (-1 where it has none): files in
+            themselves, to be scanned by their content.
+        pickles: As they were read; the last one may be broken.
+        end: Offset after the last STOP.
+        skipped: What could not be looked at.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    nested: list[tuple[int, bytes]] = field(default_factory=list)
+    pickles: list[Pickle] = field(default_factory=list)
+    end: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def judge_pickles(
+    data: bytes, *, path: str, member: str | None, start: int, key_hint: str = ""
+) -> PickledOutcome:
+    """Judge every pickle in some bytes; nothing is imported or called.
+
+    Args:
+        data: The bytes of the file or member, from the first opcode on.
+        path: The file, relative to the verb's target.
+        member: Archive member, or None.
+        start: Offset of `data` in the file; -1 where the file does not hold it as it is
+            (compressed, or nested in another pickle).
+        key_hint: What the pickles are, for messages ("the pickle in `data.pkl`").
+    """
+    stream = read_pickles(data)
+    return _judge(stream, _Place(path, member, start, key_hint))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    path: str
+    member: str | None
+    start: int
+    hint: str
+
+    @property
+    def subject(self) -> str:
+        inner = f" ({self.member})" if self.member else ""
+        return f"{self.path}{inner}: {self.hint or 'loading it'}"
+
+    def at(self, position: int, name: str = "") -> Location:
+        place = None if self.start < 0 else (self.start + position, self.start + position + 1)
+        return Location(
+            path=self.path, member=self.member, byte_range=place, module=_printable(name) or None
+        )
+
+
+def _judge(stream: Stream, place: _Place) -> PickledOutcome:
+    outcome = PickledOutcome(pickles=list(stream.pickles), end=stream.end)
+    judged: dict[tuple[str, bool], tuple[Reached, Judgement]] = {}
+    for pickle in stream.pickles:
+        for reached in find_reached(pickle):
+            judgement = judge(reached)
+            if judgement.danger is Danger.SAFE:
+                continue
+            if is_given_whole(pickle, reached.qualified):
+                continue  # its bytes are judged by what they hold
+            judged.setdefault((reached.qualified, reached.via is Via.CHANGE), (reached, judgement))
+        outcome.nested += find_nested(pickle)
+    broken = stream.error
+    told = sorted(judged.values(), key=lambda item: item[1].danger is not Danger.DANGEROUS)
+    extra = {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
+    for reached, judgement in told[:MAX_FINDINGS]:
+        outcome.findings.append(_tell(reached, judgement, place, extra))
+    if len(told) > MAX_FINDINGS:
+        why = f"{len(told) - MAX_FINDINGS} more names than are told one by one"
+        outcome.skipped.append(Skipped(what=f"names in {place.path}", why=why, promised=False))
+    outcome.findings += _oddities(stream, place)
+    _add_break(outcome, stream, place, told=bool(told))
+    return outcome
+
+
+def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str, Any]) -> Finding:
+    name = _printable(reached.qualified)
+    evidence: dict[str, Any] = {
+        "name": name,
+        "library": _printable(judgement.library),
+        "via": str(reached.via),
+        "called": reached.called,
+        "num_calls": reached.num_calls,
+        "arguments": [list(map(_printable, args)) for args in reached.calls[:_MAX_SHOWN]],
+        "positions": list(reached.positions),
+        **extra,
+    }
+    if judgement.does:
+        evidence["does"] = judgement.does
+    if reached.raw:
+        evidence["written_as"] = _printable(reached.raw)
+    where = place.at(reached.position, name)
+    verb = _verb(reached)
+    if judgement.danger is Danger.DANGEROUS:
+        message = f"{place.subject} {verb} {name}{_call(reached)}, which {judgement.does}"
+        return rule("PKL201").finding(message, where=where, evidence=evidence)
+    if judgement.does:
+        message = f"{place.subject} {verb} {name}, which {judgement.does}"
+    else:
+        message = f"{place.subject} {verb} {name}, which is not known to be safe"
+    return rule("PKL202").finding(message, where=where, evidence=evidence)
+
+
+def _verb(reached: Reached) -> str:
+    if reached.via is Via.CHANGE:
+        return "changes"
+    return "calls" if reached.called else "names"
+
+
+def _call(reached: Reached) -> str:
+    if reached.via is Via.CHANGE or not reached.called or not reached.calls:
+        return ""
+    return f"({_printable(', '.join(reached.calls[0]))})"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _oddities(stream: Stream, place: _Place) -> list[Finding]:
+    found: dict[str, tuple[int, bool]] = {}
+    for pickle in stream.pickles:
+        for oddity in pickle.oddities:
+            found.setdefault(oddity.what, (oddity.position, oddity.trick))
+    findings = []
+    for what, (position, trick) in found.items():
+        findings.append(
+            rule("PKL203").finding(
+                f"{place.subject}: its pickle {what}",
+                where=place.at(position),
+                evidence={"trick": what, "position": position},
+                severity=Severity.ERROR if trick else Severity.WARNING,
+            )
+        )
+    return findings
+
+
+def _add_break(outcome: PickledOutcome, stream: Stream, place: _Place, *, told: bool) -> None:
+    error = stream.error
+    if error is None:
+        return
+    position = int(error.damage.evidence.get("position", stream.end))
+    what = f"the rest of the pickles in {place.path} from offset {position}"
+    if isinstance(error, TooLargeError) or told:
+        outcome.skipped.append(Skipped(what=what, why=error.damage.message))
+        return
+    if stream.whole:
+        return  # what follows the last STOP is no pickle: the caller knows what it may be
+    outcome.findings.append(
+        rule(error.damage.rule).finding(
+            f"{place.subject}: {error.damage.message}",
+            where=place.at(position),
+            evidence=error.damage.evidence,
+        )
+    )
