@@ -1,0 +1,149 @@
+"""Loads of pickle and its kin."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Certainty, Severity
+from everybit.source.checks import loaders
+from everybit.source.checks.load import Load
+from everybit.source.checks.round_trip import made_here
+from everybit.source.checks.unpickler import Lets, judge_find_class
+from everybit.source.hit import Fix, SetArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.source.calls import CallSite
+    from everybit.source.module import ClassInfo, Module
+
+RULE_ID: Final = "SRC302"
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_TENSORS: Final = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor")
+#: Called in a function, these show that the bytes come from another process of the same job.
+_OF_THE_JOB: Final = (
+    "torch.distributed.all_gather", "torch.distributed.all_gather_into_tensor",
+    "torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.gather",
+    "torch.distributed.recv", "torch.distributed.scatter", "torch.distributed.all_to_all",
+)  # fmt: skip
+_MARSHAL: Final = (
+    "Keep plain values in JSON: marshal is not made for data from outside, and what it reads may "
+    "be code."
+)
+
+
+def judge_pickle(site: CallSite) -> Load | None:
+    """Return the unsafe load that a call of pickle's kin is, None where it is none."""
+    if site.wrapper and site.name not in loaders.OBJECT_ARRAYS:
+        return None  # the wrapper's own call says it
+    if site.name in loaders.OBJECT_ARRAYS:
+        return _object_arrays(site)
+    severity = loaders.UNPICKLING.get(site.name)
+    if severity is None or _is_new_shelf(site) or comes_from_itself(site.module, site.node):
+        return None
+    marshal = site.name.startswith("marshal.")
+    if site.name == "shelve.open":
+        does = "unpickles every value that is read from it, and a pickle can run any code"
+    elif marshal:
+        does = "reads bytes that can crash the process, and code objects"
+    else:
+        does = "unpickles its input, and a pickle can run any code"
+    return Load(
+        rule=RULE_ID,
+        node=site.node,
+        loader=site.name,
+        message=f"{site.name} {does}",
+        severity=severity,
+        remedy=_MARSHAL if marshal else None,
+    )
+
+
+def _object_arrays(site: CallSite) -> Load | None:
+    given = site.argument("allow_pickle", position=loaders.OBJECT_ARRAYS[site.name])
+    if not given.may_be_truthy or comes_from_itself(site.module, site.node):
+        return None
+    surely = given.surely_truthy
+    how = "is given allow_pickle=True" if surely else "can be given allow_pickle=True"
+    return Load(
+        rule=RULE_ID,
+        node=site.node,
+        loader=site.name,
+        message=f"{site.name} {how}: an array of objects in the file can run any code",
+        evidence={
+            "argument": "allow_pickle",
+            **({"through": site.wrapper} if site.wrapper else {}),
+        },
+        certainty=Certainty.PROOF if surely else None,
+        fix=_without_objects(site),
+        falls_through=given.may_be_falsy,
+    )
+
+
+def comes_from_itself(module: Module, call: ast.Call) -> bool:
+    """Return whether what a call reads was made by the same program, not read from outside."""
+    function = module.enclosing(call, *_FUNCTIONS)
+    if isinstance(function, ast.FunctionDef) and function.name == "__setstate__":
+        return True
+    if made_here(module, call):
+        return True
+    if function is None:
+        return False
+    return any(
+        name in _OF_THE_JOB
+        for each in module.calls_within(function)
+        for name in module.resolve_all(each.func)
+    )
+
+
+def _is_new_shelf(site: CallSite) -> bool:
+    return site.name == "shelve.open" and site.argument("flag", position=1).surely("n")
+
+
+def _without_objects(site: CallSite) -> Fix | None:
+    """Return the fix where the array becomes a tensor, which no object can."""
+    parent = site.module.parents.get(site.node)
+    if site.wrapper or not isinstance(parent, ast.Call) or site.node not in parent.args[:1]:
+        return None
+    if any(keyword.arg is None for keyword in site.node.keywords):
+        return None
+    if "allow_pickle" not in (keyword.arg for keyword in site.node.keywords):
+        return None
+    if not any(name in _TENSORS for name in site.module.resolve_all(parent.func)):
+        return None
+    edit = SetArgument(call=site.node, name="allow_pickle", value="False")
+    return Fix(what="set allow_pickle=False: no tensor is made of objects", edits=(edit,))
+
+
+def judge_unpicklers(module: Module) -> Iterator[Load]:
+    """Yield the subclasses of Unpickler that let names through which are on no list."""
+    for each in module.classes:
+        base = next((name for name in loaders.UNPICKLERS if each.is_a(name)), None)
+        if base is None:
+            continue
+        lets = _lets(each)
+        if lets is None or lets is Lets.LISTED:
+            continue
+        what = (
+            "forbids some names and lets every other one through"
+            if lets is Lets.NOT_FORBIDDEN
+            else "lets every name through"
+        )
+        yield Load(
+            rule=RULE_ID,
+            node=each.node,
+            loader=base,
+            message=f"{each.node.name}, a subclass of {base}, {what}: a pickle can run any code",
+            evidence={"class": each.name, "names": str(lets)},
+            severity=Severity.WARNING,
+            remedy="Let find_class refuse every name that is not on a list.",
+        )
+
+
+def _lets(found: ClassInfo) -> Lets | None:
+    """Return which names a class lets through; None where a class it inherits from decides."""
+    function = found.methods.get("find_class")
+    if isinstance(function, ast.FunctionDef):
+        return judge_find_class(function)
+    direct = found.bases[:1]
+    return Lets.ALL if direct and direct[0] in loaders.UNPICKLERS else None

@@ -1,0 +1,131 @@
+"""Bytes that the same function made before it loads them: they come from nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.source.module import Module
+
+#: Functions that write; the last part of the name is enough, since any writer will do.
+_SAVERS: Final = frozenset({"dump", "dumps", "save", "savez", "savez_compressed", "to_pickle"})
+_OPENERS: Final = frozenset({"open", "BytesIO"})
+#: Methods that give the content or the name of what they are called on.
+_CONTENT: Final = frozenset({"getvalue", "getbuffer", "read", "read_bytes", "open", "fileno"})
+_NAMES: Final = frozenset({"str", "fspath", "Path", "bytes"})
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_MAX_DEPTH: Final = 6
+
+
+def made_here(module: Module, load: ast.Call) -> bool:
+    """Return whether the same function wrote what a call loads, on every way to the call.
+
+    Args:
+        module: Of the call.
+        load: The call; its first argument is the file, path or data.
+    """
+    source = _first(load)
+    if source is None:
+        return False
+    wanted = set(_stands_for(module, source))
+    if not wanted:
+        return False
+    function = module.enclosing(load, *_FUNCTIONS) or module.tree
+    for call in ast.walk(function):
+        if not isinstance(call, ast.Call) or call is load or not _saves(call):
+            continue
+        if call.lineno > load.lineno or not _always_before(module, call, load, function):
+            continue
+        if ast.dump(call) in wanted:
+            return True
+        for written in (*call.args, *(keyword.value for keyword in call.keywords)):
+            if wanted & set(_stands_for(module, written)):
+                return True
+    return False
+
+
+def _first(call: ast.Call) -> ast.expr | None:
+    if call.args:
+        return call.args[0]
+    return call.keywords[0].value if call.keywords else None
+
+
+def _saves(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
+    if isinstance(call.func, ast.Name):
+        name = call.func.id
+    return name is not None and (name in _SAVERS or name.startswith(("save_", "dump_")))
+
+
+def _stands_for(module: Module, node: ast.expr, depth: int = 0) -> Iterator[str]:
+    """Yield the expressions, as text, that name the same bytes."""
+    if depth > _MAX_DEPTH or (isinstance(node, ast.Constant) and not isinstance(node.value, str)):
+        return
+    yield ast.dump(node)
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _CONTENT:
+            yield from _stands_for(module, value, depth + 1)
+            if attr == "open" and node.args:
+                yield from _stands_for(module, node.args[0], depth + 1)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if node.args and (
+            name in _OPENERS or name in _NAMES
+        ):
+            yield from _stands_for(module, node.args[0], depth + 1)
+        case ast.Attribute(value=value, attr="name"):
+            yield from _stands_for(module, value, depth + 1)
+        case ast.Name():
+            found = module.definitions(node)
+            if len(found) == 1 and found[0] is not node:
+                yield from _stands_for(module, found[0], depth + 1)
+        case _:
+            pass
+
+
+def _always_before(module: Module, first: ast.AST, then: ast.AST, function: ast.AST) -> bool:
+    """Return whether the first has run whenever the second does: no branch holds it alone."""
+    around = {id(node) for node in module.ancestors(then)}
+    child: ast.AST = first
+    for node in module.ancestors(first):
+        if node is function:
+            return True
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            return False  # runs later, or never
+        if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.ExceptHandler | ast.match_case):
+            if id(node) not in around:
+                return isinstance(node, ast.Try) and _in_body(node, child) and _outside(node)
+            if _block(node, child) != _block(node, _towards(module, node, then)):
+                return False
+        child = node
+    return function is module.tree
+
+
+def _in_body(node: ast.Try, child: ast.AST) -> bool:
+    return any(child is each for each in node.body)
+
+
+def _outside(node: ast.Try) -> bool:
+    return all(_leaves(handler.body) for handler in node.handlers)
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
+
+
+def _towards(module: Module, ancestor: ast.AST, node: ast.AST) -> ast.AST:
+    child = node
+    for each in module.ancestors(node):
+        if each is ancestor:
+            return child
+        child = each
+    return child
+
+
+def _block(node: ast.AST, child: ast.AST) -> str:
+    for name in ("body", "orelse", "finalbody", "handlers", "test"):
+        held = getattr(node, name, None)
+        if held is child or (isinstance(held, list) and any(each is child for each in held)):
+            return name
+    return ""

@@ -1,0 +1,50 @@
+"""Calls with a name to judge them by, also where nothing tells whose method is called."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from everybit.source.calls import CallSite
+from everybit.source.meaning import Defined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.source.module import Module
+
+#: The head of a name whose owner is not known: `?.load_state`.
+UNKNOWN_OWNER: Final = "?."
+
+
+def sites(module: Module) -> Iterator[CallSite]:
+    """Yield the calls of known functions, then those of methods whose owner is not known.
+
+    Functions of the project are followed to what they call and not yielded themselves.
+    """
+    named: set[ast.Call] = set()
+    for site in module.calls(through_wrappers=True):
+        named.add(site.node)
+        if site.wrapper or not is_of_project(site):
+            yield site
+    for node in module.call_nodes:
+        if node not in named and isinstance(node.func, ast.Attribute):
+            name = f"{UNKNOWN_OWNER}{node.func.attr}"
+            given = tuple(module.resolver.given(node))
+            yield CallSite(module=module, node=node, name=name, sure=False, given=given)
+
+
+def is_of_project(site: CallSite) -> bool:
+    """Return whether a call is one of a function or class of the project."""
+    return not site.indirect and any(
+        isinstance(meaning, Defined) and meaning.name == site.name
+        for meaning in site.module.resolver.meanings(site.node.func)
+    )
+
+
+def told(site: CallSite) -> str:
+    """Return what is called, as people know it."""
+    if not site.name.startswith(UNKNOWN_OWNER):
+        return f"{site.name} (through {site.wrapper})" if site.wrapper else site.name
+    text = " ".join(site.module.source(site.node.func).split())
+    return text if 0 < len(text) <= 60 else site.name.removeprefix(UNKNOWN_OWNER)

@@ -1,0 +1,128 @@
+"""SRC303: a checkpoint that is written over the one before it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Severity
+from everybit.source.checks.file_name import FileName, file_name
+from everybit.source.checks.test_code import is_test
+from everybit.source.hit import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.source.calls import CallSite
+    from everybit.source.module import Module
+
+RULE_ID: Final = "SRC303"
+WORDS: Final = ("save",)
+
+#: Names that stay the same while what they hold is written again and again.
+_STAYS: Final = re.compile(r"(?:^|[^a-z])(?:latest|last|best|newest)(?:[^a-z]|$)", re.IGNORECASE)
+#: A name that is not the final one.
+_TEMPORARY: Final = re.compile(r"te?mp|\.part\b|partial|\bbuf(?:fer)?\b|bytesio|\.new\b|incomplete")
+_RENAMES: Final = ("os.replace", "os.rename", "os.renames", "os.link", "shutil.move", "shutil.copy")
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+
+
+def check(module: Module) -> Iterator[Hit]:
+    """Yield the saves to a name that stays the same, without a rename in the same function."""
+    if is_test(module):
+        return
+    loaded: set[str] | None = None
+    for site in module.calls():
+        if site.name != "torch.save" or site.indirect:
+            continue
+        target = site.argument("f", position=1).node
+        if target is None:
+            continue
+        loops = tuple(_loops(module, site.node))
+        name = file_name(module, target, _changing(loops))
+        if name is None or not _stays(module, site, name, loops) or _renames(module, site):
+            continue
+        if loaded is None:
+            loaded = _loaded(module)
+        yield _hit(site, name, in_loop=bool(loops), loaded=name.text in loaded)
+
+
+def _hit(site: CallSite, name: FileName, *, in_loop: bool, loaded: bool) -> Hit:
+    when = " in every turn of the loop" if in_loop else " at every save"
+    return Hit(
+        rule=RULE_ID,
+        node=site.node,
+        message=(
+            f"torch.save writes over {name.shown!r}{when}: killed meanwhile, it leaves neither "
+            "the old checkpoint nor the new one"
+        ),
+        evidence={"name": name.shown, "in_loop": in_loop, "loaded_again": loaded},
+        severity=Severity.WARNING if in_loop and loaded else None,
+    )
+
+
+def _stays(module: Module, site: CallSite, name: FileName, loops: tuple[ast.AST, ...]) -> bool:
+    if name.counted or _TEMPORARY.search(name.words):
+        return False
+    if name.constant and loops:
+        return True
+    if _STAYS.search(name.shown) is None:
+        return False
+    # Outside of a loop the word alone says that it is written again: not after the training
+    # loop of the same function, and not in a script's own body, which runs once.
+    function = module.enclosing(site.node, *_FUNCTIONS)
+    if loops:
+        return True
+    if function is None:
+        return False
+    return not any(
+        isinstance(node, _LOOPS) and node.lineno < site.node.lineno for node in ast.walk(function)
+    )
+
+
+def _loops(module: Module, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the loops around a node within its function."""
+    child = node
+    for each in module.ancestors(node):
+        if isinstance(each, _FUNCTIONS):
+            return
+        if isinstance(each, _LOOPS) and any(child is inner for inner in each.body):
+            yield each
+        child = each
+
+
+def _changing(loops: tuple[ast.AST, ...]) -> frozenset[str]:
+    """Return the names that are given a value inside of the loops."""
+    return frozenset(
+        node.id
+        for loop in loops
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+
+
+def _renames(module: Module, site: CallSite) -> bool:
+    """Return whether the function renames or copies something: it may be this file."""
+    function = module.enclosing(site.node, *_FUNCTIONS) or module.tree
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        if any(name.startswith(_RENAMES) for name in module.resolve_all(node.func)):
+            return True
+        attr = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if attr == "rename" or (attr == "replace" and len(node.args) == 1):
+            return True
+    return False
+
+
+def _loaded(module: Module) -> set[str]:
+    """Return the names of files that the module loads by `torch.load`."""
+    found: set[str] = set()
+    for site in module.calls():
+        source = site.argument("f", position=0).node if site.name == "torch.load" else None
+        name = file_name(module, source, frozenset()) if source is not None else None
+        if name is not None:
+            found.add(name.text)
+    return found

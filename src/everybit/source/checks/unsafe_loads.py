@@ -1,0 +1,74 @@
+"""All unsafe loads of a file, and which of them follow a load that was refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from everybit.source.checks import pickle_loads, remote, torch_loads
+from everybit.source.checks.fallback import find_fallbacks
+from everybit.source.checks.patches import patched_functions
+from everybit.source.checks.sites import sites
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator
+
+    from everybit.source.checks.fallback import Fallback
+    from everybit.source.checks.load import Load
+    from everybit.source.module import Module
+
+#: What a file must hold for one of its loads to be unsafe.
+WORDS: Final = (
+    "weights_only", "pickle", "torch", "joblib", "dill", "shelve", "marshal", "load_learner",
+    "load_from_checkpoint", "load_state", "use_safetensors", "trust_remote_code", "hub",
+)  # fmt: skip
+
+_known: WeakKeyDictionary[Module, tuple[Load, ...]] = WeakKeyDictionary()
+
+
+def unsafe_loads(module: Module) -> tuple[Load, ...]:
+    """Return the unsafe loads of a file, each once for each rule, in the order of the text.
+
+    What stands in a function that replaces `torch.load` is left to the rule of the replacement.
+    """
+    found = _known.get(module)
+    if found is None:
+        found = _known[module] = tuple(_find(module))
+    return found
+
+
+def _find(module: Module) -> Iterator[Load]:
+    inside = patched_functions(module)
+    seen: set[tuple[str, ast.AST]] = set()
+    for load in _each(module):
+        if (load.rule, load.node) in seen:
+            continue
+        if load.rule == torch_loads.RULE_ID and any(
+            each in inside for each in (load.node, *module.ancestors(load.node))
+        ):
+            continue
+        seen.add((load.rule, load.node))
+        yield load
+
+
+def _each(module: Module) -> Iterator[Load]:
+    for site in sites(module):
+        for judge in (torch_loads.judge_site, pickle_loads.judge_pickle, remote.judge_remote):
+            load = judge(site)
+            if load is not None:
+                yield load
+    yield from pickle_loads.judge_unpicklers(module)
+
+
+def fallbacks(module: Module) -> dict[Load, Fallback]:
+    """Return the unsafe loads that follow a safer one that failed."""
+    return find_fallbacks(module, unsafe_loads(module))
+
+
+def standing_alone(module: Module, rule: str) -> Iterator[Load]:
+    """Yield the unsafe loads of one rule that follow no failed load."""
+    follow = fallbacks(module)
+    for load in unsafe_loads(module):
+        if load.rule == rule and load not in follow:
+            yield load
