@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from everybit.api.repair import repair
     from everybit.api.report import report
     from everybit.api.run import run
+    from everybit.api.scan import scan
     from everybit.api.seal import seal
     from everybit.api.verify import verify
     from everybit.checkpoint import Arrival, Vault, check_load, digest, load_into, save
@@ -64,6 +65,7 @@ __all__ = [
     "report",
     "run",
     "save",
+    "scan",
     "seal",
     "verify",
 ]
@@ -98,6 +100,7 @@ _HOME: Final = {
     "repair": "everybit.api.repair",
     "run": "everybit.api.run",
     "save": "everybit.checkpoint",
+    "scan": "everybit.api.scan",
     "seal": "everybit.api.seal",
     "verify": "everybit.api.verify",
 }

@@ -50,6 +50,7 @@ FLAGS = {
     "diff": [*COMMON],
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
+    "scan": [*COMMON],
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign", "--source", "--license"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "extract": [*COMMON, "--out"],

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Reading less than this is over before a bar could be read.
 _LONG_BYTES: Final = 256 * 1024 * 1024
+#: So few files are looked into before a bar could be read.
+_MANY_FILES: Final = 200
 
 
 @contextlib.contextmanager
@@ -48,6 +50,36 @@ def reading(output: Output, label: str, paths: Iterable[Path]) -> Iterator[Calla
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda num_bytes: bar.advance(task, num_bytes)
+
+
+@contextlib.contextmanager
+def counting(output: Output, label: str, paths: Iterable[Path]) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told the files done; draws a bar where there are many of them.
+
+    Args:
+        output: Knows whether there is a terminal.
+        label: What is being done.
+        paths: Files and folders, for the total.
+    """
+    total = _num_files(paths) if output.shows_progress else 0
+    if total < _MANY_FILES:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("files"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda num_files: bar.advance(task, num_files)
+
+
+def _num_files(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            total += sum(file.is_file() for file in path.rglob("*")) if path.is_dir() else 1
+    return total
 
 
 def _total(paths: Iterable[Path]) -> int:

@@ -24,6 +24,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "diff": ("everybit.cli.diff", "Find where two runs, or two model files or folders, part."),
     "report": ("everybit.cli.report", "Show what a run recorded, as text, JSON or a page."),
     "release": ("everybit.cli.release", "Let a paused job go on, or end it."),
+    "scan": ("everybit.cli.scan", "Tell what loading model files would do."),
     "seal": ("everybit.cli.seal", "Remember the bytes of model files in a manifest."),
     "verify": ("everybit.cli.verify", "Test whether model files still hold the right bytes."),
     "repair": (

@@ -9,6 +9,8 @@ from everybit.core.finding import Location
 from everybit.files.damage import Damage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from everybit.files.source import ByteSource
 
 BLOCK_BYTES: Final = 512
@@ -16,6 +18,9 @@ _MAX_MEMBERS: Final = 20_000
 _MAX_NAME_BYTES: Final = 64 * 1024
 _REGULAR: Final = (b"0", b"\0", b"7")
 _LONG_NAME: Final = b"L"
+_LONG_TARGET: Final = b"K"
+#: Links, devices, folders, pipes; unknown types are read as files, as Python's tarfile does.
+_NO_CONTENT: Final = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
 _PAX: Final = b"x"
 #: Bytes behind the end that are looked at for anything but zeros.
 _END_BYTES: Final = 1024 * 1024
@@ -29,6 +34,32 @@ class TarMember:
     header_start: int
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TarEntry:
+    """Any entry of an archive: a file, a link, a folder, a device.
+
+    Attributes:
+        name: Its name.
+        kind: The type byte of its header.
+        target: Where a link leads; "" for others.
+        header_start: Where its header begins.
+        start: Where its content begins.
+        end: Where it ends.
+    """
+
+    name: str
+    kind: bytes
+    target: str
+    header_start: int
+    start: int
+    end: int
+
+    @property
+    def regular(self) -> bool:
+        """Whether it is a file that holds its content."""
+        return self.kind not in _NO_CONTENT
 
 
 def is_tar_header(block: bytes) -> bool:
@@ -83,6 +114,44 @@ def read_tar(
     return members, damages
 
 
+def read_entries(source: ByteSource, *, most: int = _MAX_MEMBERS) -> Iterator[TarEntry]:
+    """Yield every entry of an archive, up to the first header that cannot be read.
+
+    Args:
+        source: The file.
+        most: Headers to read.
+    """
+    at = 0
+    name = target = ""
+    for _ in range(most):
+        block = source.read(at, BLOCK_BYTES)
+        size = _number(block[124:136])
+        if len(block) < BLOCK_BYTES or size is None or not _checksum_holds(block):
+            return
+        start = at + BLOCK_BYTES
+        kind = block[156:157]
+        if kind in (_LONG_NAME, _LONG_TARGET, _PAX):
+            data = source.read(start, min(size, _MAX_NAME_BYTES))
+            if kind == _LONG_TARGET:
+                target = _name_in(data, _LONG_NAME)
+            else:
+                name = _name_in(data, kind) or name
+                target = _pax_value(data, b"linkpath") or target if kind == _PAX else target
+        else:
+            link = block[157:257].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+            yield TarEntry(
+                name=name or _plain_name(block),
+                kind=kind,
+                target=target or link,
+                header_start=at,
+                start=start,
+                end=min(start + size, source.size),
+            )
+            name = target = ""
+        length = 0 if kind in _NO_CONTENT else size
+        at = start + -(-length // BLOCK_BYTES) * BLOCK_BYTES
+
+
 def _checksum_holds(block: bytes) -> bool:
     wanted = _number(block[148:156])
     plain = block[:148] + b" " * 8 + block[156:BLOCK_BYTES]
@@ -112,10 +181,14 @@ def _name_in(data: bytes, kind: bytes) -> str:
     """Return the name that a long-name or pax record gives to the next member."""
     if kind == _LONG_NAME:
         return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    return _pax_value(data, b"path")
+
+
+def _pax_value(data: bytes, wanted: bytes) -> str:
     for record in data.split(b"\n"):
         _, _, pair = record.partition(b" ")
         key, equals, value = pair.partition(b"=")
-        if equals and key == b"path":
+        if equals and key == wanted:
             return value.decode("utf-8", "surrogateescape")
     return ""
 

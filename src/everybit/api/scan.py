@@ -1,0 +1,86 @@
+"""`scan`: may this be loaded; what would loading it do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from everybit.core.errors import PathError
+from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
+from everybit.files.outcome import Outcome
+from everybit.files.scans.folders import list_folder
+from everybit.files.scans.scanning import scan_file
+from everybit.files.source import ByteSource
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+
+def _to_nobody(num_files: int) -> None:
+    """Tell nobody that `num_files` more were looked into."""
+
+
+def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_nobody) -> Verdict:
+    """Tell what loading files would do, without loading, importing or executing anything.
+
+    Every file is looked into by its content: pickles wherever they lie, archives in archives,
+    compressed streams, configs that ask for code. Only pickles and headers are read.
+
+    Args:
+        paths: Files and folders. A folder means every file in it.
+        progress: Is told the number of files looked into, as they are.
+
+    Returns:
+        The verdict: PKL201 what runs code or touches files, network or processes; PKL202 what is
+        not known; PKL203 what is shaped to deceive, or cannot be looked into; PKL204 what
+        `torch.load(weights_only=True)` refuses; PKL205 code that comes with a model.
+
+    Raises:
+        PathError: A path cannot be opened.
+    """
+    if not paths:
+        raise PathError("nothing to scan", todo="name a file or a folder")
+    began = time.perf_counter()
+    total = Outcome()
+    for path in dict.fromkeys(Path(given) for given in paths):
+        if path.is_dir():
+            _scan_folder(path, total, progress)
+        else:
+            total.add(_scan_one(path, path.name, named=True))
+            progress(1)
+    checked = tuple(Checked(what=what, count=number) for what, number in total.checked.items())
+    return Verdict(
+        command="scan",
+        target=tuple(str(path) for path in paths),
+        findings=tuple(total.findings),
+        coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
+        stats={
+            "bytes": total.num_bytes,
+            "files": total.checked.get("files", 0),
+            "seconds": time.perf_counter() - began,
+        },
+    )
+
+
+def _scan_folder(path: Path, total: Outcome, progress: Callable[[int], None]) -> None:
+    folder = list_folder(path)
+    total.skipped += folder.skipped
+    if not folder.files and not folder.skipped:
+        total.skipped.append(Skipped(what=str(path), why="it holds no file"))
+    for name, place in folder.files.items():
+        try:
+            total.add(_scan_one(place, name, named=False))
+        except PathError as error:
+            total.skipped.append(Skipped(what=name, why=f"it cannot be read: {error.what}"))
+        progress(1)
+
+
+def _scan_one(path: Path, name: str, *, named: bool) -> Outcome:
+    with ByteSource(path) as source:
+        outcome = scan_file(source, name, named=named)
+        outcome.num_bytes += source.size
+        if source.changed():
+            raise PathError("changed while it was read", where=str(path), todo="try again")
+    return outcome

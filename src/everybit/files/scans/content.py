@@ -1,0 +1,103 @@
+"""What is scanned: a file, or something inside one, and what it is by its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from everybit.core.finding import Location
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
+
+
+class Kind(StrEnum):
+    """What a content is, whatever its name."""
+
+    PICKLE = "pickle"
+    TORCH_LEGACY = "torch-legacy"
+    ZIP = "zip"
+    TAR = "tar"
+    GZIP = "gzip"
+    BZIP2 = "bzip2"
+    XZ = "xz"
+    LZMA = "lzma"
+    ZLIB = "zlib"
+    ZSTD = "zstd"
+    LZ4 = "lz4"
+    SEVEN_ZIP = "7z"
+    RAR = "rar"
+    NPY = "npy"
+    SAFETENSORS = "safetensors"
+    GGUF = "gguf"
+    HDF5 = "hdf5"
+    ONNX = "onnx"
+    JSON = "json"
+    TEXT = "text"
+    NATIVE = "native"
+    EMPTY = "empty"
+    HTML = "html"
+    LFS_POINTER = "lfs-pointer"
+    OTHER = "other"
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is one compressed stream."""
+        return self in _PACKED
+
+
+_PACKED = frozenset({Kind.GZIP, Kind.BZIP2, Kind.XZ, Kind.LZMA, Kind.ZLIB, Kind.ZSTD, Kind.LZ4})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes to look into.
+
+    Attributes:
+        source: The bytes.
+        path: The file that they are, or lie in, as findings tell it.
+        member: The archive member that they are, with those around it (`a.zip!b.pkl`); None for
+            a file itself.
+        start: Where they begin in the file; None where they were decompressed.
+        depth: How many containers they lie in.
+        by_law: The format around them says that they are a pickle, so one that cannot be read
+            is a finding.
+        compiled: A pickle of TorchScript: `__torch__` names are classes of its own.
+        kind: What it is looked into as.
+    """
+
+    source: ByteSource
+    path: str
+    member: str | None = None
+    start: int | None = 0
+    depth: int = 0
+    by_law: bool = False
+    compiled: bool = False
+    kind: Kind = Kind.OTHER
+
+    @property
+    def name(self) -> str:
+        """The last name of the file or member."""
+        whole = self.path if self.member is None else self.member.rpartition("!")[2]
+        return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+    @property
+    def label(self) -> str:
+        """What sentences call it."""
+        return self.path if self.member is None else f"{self.path} ({self.member})"
+
+    def place(self, start: int | None = None, end: int | None = None) -> Location:
+        """Return the location of bytes `[start, end)` of this content; of all of it without."""
+        if self.start is None or start is None:
+            return Location(path=self.path, member=self.member)
+        last = start + 1 if end is None else end
+        return Location(
+            path=self.path,
+            member=self.member,
+            byte_range=(self.start + start, self.start + max(last, start + 1)),
+        )
+
+    def inside(self, name: str) -> str:
+        """Return the full member name of something in this content."""
+        return name if self.member is None else f"{self.member}!{name}"

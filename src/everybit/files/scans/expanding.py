@@ -1,0 +1,248 @@
+"""Compressed streams, read in bounded pieces and never past what they may grow to."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from everybit.files.scans.content import Kind
+from everybit.files.scans.walk import FREE_BYTES, MAX_RATIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.files.scans.walk import Walk
+    from everybit.files.source import ByteSource
+
+_PIECE_BYTES: Final = 256 * 1024
+_MEMORY_BYTES: Final = 512 * 1024 * 1024
+_MARK_BYTES: Final = 6
+#: What a further stream after the first one begins with, where formats allow several.
+_MARKS: Final = {
+    Kind.GZIP: b"\x1f\x8b",
+    Kind.BZIP2: b"BZh",
+    Kind.XZ: b"\xfd7zXZ",
+    Kind.ZSTD: b"\x28\xb5\x2f\xfd",
+    Kind.LZ4: b"\x04\x22\x4d\x18",
+}
+
+
+class ExpandError(Exception):
+    """A stream cannot be read to its end; the message is a clause that says why."""
+
+
+class BombError(ExpandError):
+    """A stream grows beyond what it may."""
+
+
+class NoLibraryError(ExpandError):
+    """The library that reads such streams is not installed."""
+
+
+class _Stream(Protocol):
+    """What the decompressors of the standard library share."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream's own end was reached."""
+        ...
+
+    def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
+        """Return up to `limit` bytes of output, and the input that is still to be fed."""
+        ...
+
+    @property
+    def unused(self) -> bytes:
+        """What followed the stream's end."""
+        ...
+
+
+class _Zlib:
+    """Deflate with one of its three headers."""
+
+    def __init__(self, bits: int) -> None:
+        self._stream = zlib.decompressobj(bits)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
+        return self._stream.decompress(data, limit), self._stream.unconsumed_tail
+
+    @property
+    def unused(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Buffered:
+    """A decompressor that keeps the input it could not use yet (bz2, lzma, zstd)."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
+        piece = self._stream.decompress(data, limit)
+        # It must be asked again, with nothing, while it holds input back.
+        more = not self._stream.eof and not self._stream.needs_input
+        return piece, b"" if not more else _AGAIN
+
+    @property
+    def unused(self) -> bytes:
+        return bytes(self._stream.unused_data)
+
+
+class _Whole:
+    """A decompressor with no bound on its output a call; fed so little that it stays small."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
+        return self._stream.decompress(data[:_SIP_BYTES]), data[_SIP_BYTES:]
+
+    @property
+    def unused(self) -> bytes:
+        return bytes(getattr(self._stream, "unused_data", b"") or b"")
+
+
+class _Again(bytes):
+    """No input, and yet there is more output."""
+
+
+_AGAIN: Final = _Again()
+_SIP_BYTES: Final = 4096
+
+
+def _open(kind: Kind) -> _Stream:
+    if kind is Kind.GZIP:
+        return _Zlib(16 + zlib.MAX_WBITS)
+    if kind is Kind.ZLIB:
+        return _Zlib(zlib.MAX_WBITS)
+    if kind is Kind.BZIP2:
+        import bz2
+
+        return _Buffered(bz2.BZ2Decompressor())
+    if kind in (Kind.XZ, Kind.LZMA):
+        import lzma
+
+        form = lzma.FORMAT_XZ if kind is Kind.XZ else lzma.FORMAT_ALONE
+        return _Buffered(lzma.LZMADecompressor(form, memlimit=_MEMORY_BYTES))
+    if kind is Kind.ZSTD:
+        return _open_zstd()
+    if kind is Kind.LZ4:
+        try:
+            import lz4.frame  # type: ignore[import-not-found]
+        except ImportError:
+            raise NoLibraryError("it is lz4, and the package lz4 is not installed") from None
+        return _Buffered(lz4.frame.LZ4FrameDecompressor())
+    raise ExpandError(f"{kind} is no stream that can be read")
+
+
+def _open_zstd() -> _Stream:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]
+    except ImportError:
+        pass
+    else:
+        return _Buffered(zstd.ZstdDecompressor())
+    try:
+        import zstandard  # type: ignore[import-not-found]
+    except ImportError:
+        what = "it is zstd, and the package zstandard is not installed"
+        raise NoLibraryError(what) from None
+    limit = zstandard.ZstdDecompressor(max_window_size=_MEMORY_BYTES)
+    return _Whole(limit.decompressobj())
+
+
+def expand(
+    source: ByteSource,
+    start: int,
+    end: int,
+    kind: Kind,
+    walk: Walk | None,
+    *,
+    raw: bool = False,
+) -> Iterator[bytes]:
+    """Yield what a compressed stream holds, and all streams that follow it end to end.
+
+    Args:
+        source: The file.
+        start: Where the stream begins.
+        end: Where it ends at the latest.
+        kind: How it is compressed.
+        walk: Its budget is used up; where None, only the first piece is wanted.
+        raw: Deflate with no header, as in a ZIP archive.
+
+    Raises:
+        BombError: It grows beyond its budget.
+        NoLibraryError: Nothing is installed that reads it.
+        ExpandError: It is damaged or cut.
+    """
+    stream: _Stream | None = _Zlib(-zlib.MAX_WBITS) if raw else _open(kind)
+    packed = grown = 0
+    carried = b""
+    try:
+        for chunk in source.chunks(start, end, size=_PIECE_BYTES):
+            pending: bytes = carried + bytes(chunk)
+            carried = b""
+            packed += len(chunk)
+            while pending or pending is _AGAIN:
+                if stream is None:
+                    pending = pending.lstrip(b"\0")
+                    if len(pending) < _MARK_BYTES:
+                        carried = pending
+                        break
+                    if not pending.startswith(_MARKS.get(kind, b"\0")):
+                        return
+                    stream = _open(kind)
+                piece, pending = stream.feed(pending, _PIECE_BYTES)
+                grown += len(piece)
+                if walk is not None:
+                    _bound(walk, len(piece), grown, packed)
+                if piece:
+                    yield piece
+                if stream.eof:
+                    pending = stream.unused
+                    stream = None
+                    if raw:
+                        return
+    except (zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
+        raise ExpandError(f"its {kind} stream is damaged ({error})") from None
+    except Exception as error:
+        if type(error).__name__ in ("LZMAError", "ZstdError"):
+            raise ExpandError(f"its {kind} stream is damaged ({error})") from None
+        raise
+    if stream is not None:
+        raise ExpandError(f"its {kind} stream ends too early")
+
+
+def _bound(walk: Walk, num_bytes: int, grown: int, packed: int) -> None:
+    walk.bytes_left -= num_bytes
+    if grown > FREE_BYTES and grown > MAX_RATIO * packed:
+        raise BombError(f"it grows more than {MAX_RATIO} times")
+    if walk.bytes_left < 0:
+        raise BombError("what its streams hold together is more than may be expanded")
+
+
+def expand_head(
+    source: ByteSource, start: int, end: int, kind: Kind, num_bytes: int, *, raw: bool = False
+) -> bytes:
+    """Return the first bytes that a compressed stream holds; fewer where it is damaged."""
+    head = b""
+    try:
+        for piece in expand(source, start, end, kind, None, raw=raw):
+            head += piece
+            if len(head) >= num_bytes:
+                break
+    except ExpandError:
+        pass
+    return head[:num_bytes]

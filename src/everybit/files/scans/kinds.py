@@ -1,0 +1,164 @@
+"""What a content is: by its bytes alone, and every format that it is at once."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from everybit.files.scans.content import Kind
+from everybit.files.scans.pickle_start import begins_pickle
+
+if TYPE_CHECKING:
+    from everybit.files.scans.content import Content
+    from everybit.files.source import ByteSource
+
+#: What is looked at from the start of a content.
+HEAD_BYTES: Final = 1024
+_TAIL_BYTES: Final = 65535 + 22
+_MARKS: Final = (
+    (b"PK\x03\x04", Kind.ZIP),
+    (b"PK\x05\x06", Kind.ZIP),
+    (b"\x93NUMPY", Kind.NPY),
+    (b"GGUF", Kind.GGUF),
+    (b"\x89HDF\r\n\x1a\n", Kind.HDF5),
+    (b"\x1f\x8b", Kind.GZIP),
+    (b"BZh", Kind.BZIP2),
+    (b"\xfd7zXZ\0", Kind.XZ),
+    (b"\x28\xb5\x2f\xfd", Kind.ZSTD),
+    (b"\x04\x22\x4d\x18", Kind.LZ4),
+    (b"\x02\x21\x4c\x18", Kind.LZ4),
+    (b"7z\xbc\xaf\x27\x1c", Kind.SEVEN_ZIP),
+    (b"Rar!\x1a\x07", Kind.RAR),
+    (b"\x7fELF", Kind.NATIVE),
+    (b"\xcf\xfa\xed\xfe", Kind.NATIVE),
+    (b"\xce\xfa\xed\xfe", Kind.NATIVE),
+    (b"\xca\xfe\xba\xbe", Kind.NATIVE),
+)
+_END_OF_ZIP: Final = b"PK\x05\x06"
+_LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_BINARY_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_MAX_SAFETENSORS_HEADER: Final = 100_000_000
+
+
+def recognise(content: Content) -> tuple[Kind, ...]:
+    """Return what a content is: the format that its first bytes say, then any other it is too.
+
+    Loaders look at different ends of a file: torch at its start, Python's `zipfile` at its end,
+    and a tar archive leaves room for a pickle before its first mark.
+    """
+    source = content.source
+    head = source.read(0, HEAD_BYTES)
+    first = _by_head(head, source, content)
+    kinds = [first]
+    if first is not Kind.TAR and _is_tar(head):
+        kinds.append(Kind.TAR)
+    if first is Kind.TAR and begins_pickle(head):
+        kinds.append(Kind.PICKLE)
+    if first not in (Kind.ZIP, Kind.EMPTY) and _ends_as_zip(source):
+        kinds.append(Kind.ZIP)
+    if Kind.ZIP in kinds[1:] and first in (Kind.OTHER, Kind.TEXT, Kind.HTML):
+        kinds.remove(first)
+    return tuple(kinds)
+
+
+def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
+    if not head:
+        return Kind.EMPTY
+    for mark, kind in _MARKS:
+        if head.startswith(mark):
+            return kind
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
+        return Kind.TORCH_LEGACY if _LEGACY_MAGIC in head[:24] else Kind.PICKLE
+    if head[:2] == b"MZ" and b"PE\0\0" in head:
+        return Kind.NATIVE
+    if _is_tar(head):
+        return Kind.TAR
+    if _is_safetensors(head):
+        return Kind.SAFETENSORS
+    if begins_pickle(head, whole=source.size <= len(head)):
+        return Kind.PICKLE
+    if _is_lzma(head):
+        return Kind.LZMA
+    if _is_zlib(head):
+        return Kind.ZLIB
+    if content.by_law:
+        return Kind.PICKLE
+    text = _text(head)
+    if text is not None:
+        return text
+    if _may_be_protobuf(head):
+        from everybit.files.scans.onnx import is_onnx
+
+        if is_onnx(source):
+            return Kind.ONNX
+    return Kind.OTHER
+
+
+def _is_tar(head: bytes) -> bool:
+    if len(head) < 512 or not head[0]:
+        return False
+    from everybit.files.tar import is_tar_header
+
+    return is_tar_header(head[:512])
+
+
+def _is_safetensors(head: bytes) -> bool:
+    length = int.from_bytes(head[:8], "little")
+    return 2 <= length <= _MAX_SAFETENSORS_HEADER and head[8:9] == b"{"
+
+
+def _is_lzma(head: bytes) -> bool:
+    if head[:3] != b"\x5d\0\0":
+        return False
+    import lzma
+
+    try:
+        lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=256 * 1024 * 1024).decompress(head, 64)
+    except lzma.LZMAError:
+        return False
+    return True
+
+
+def _is_zlib(head: bytes) -> bool:
+    if len(head) < 2 or head[0] != 0x78 or int.from_bytes(head[:2], "big") % 31:
+        return False
+    try:
+        return bool(zlib.decompressobj().decompress(head, 64))
+    except zlib.error:
+        return False
+
+
+def _text(head: bytes) -> Kind | None:
+    if _BINARY_TEXT.search(head):
+        return None
+    if head.startswith(b"version https://git-lfs"):
+        return Kind.LFS_POINTER
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return None
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<head")):
+        return Kind.HTML
+    return Kind.JSON if start[:1] in (b"{", b"[") else Kind.TEXT
+
+
+def _may_be_protobuf(head: bytes) -> bool:
+    """Return whether the first byte is the key of a field that an ONNX model has."""
+    return head[:1] in (b"\x08", b"\x12", b"\x1a", b"\x22", b"\x28", b"\x32", b"\x3a", b"\x42") or (
+        head[:2] in (b"\x72\x00", b"\xa2\x01", b"\xca\x01") or head[:1] == b"\x72"
+    )
+
+
+def _ends_as_zip(source: ByteSource) -> bool:
+    """Return whether an archive's end record, with a directory before it, ends the bytes."""
+    tail = source.read(max(0, source.size - _TAIL_BYTES), _TAIL_BYTES)
+    at = tail.rfind(_END_OF_ZIP)
+    if at < 0 or len(tail) - at < 22:
+        return False
+    size = int.from_bytes(tail[at + 12 : at + 16], "little")
+    count = int.from_bytes(tail[at + 10 : at + 12], "little")
+    end = max(0, source.size - _TAIL_BYTES) + at
+    return count > 0 and (size >= 0xFFFFFFFF or source.read(end - size, 4) == b"PK\x01\x02")

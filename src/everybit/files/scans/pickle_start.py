@@ -1,0 +1,35 @@
+"""Whether bytes begin a pickle: the old protocols have no mark, and the first of them is text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from everybit.files.pickles.reader import PickleEndsError
+from everybit.files.pickles.stream import read_pickles
+
+#: An import in letters, which is what a pickle that does harm needs first.
+_IMPORT: Final = re.compile(rb"[ci][A-Za-z_][\w.]{0,200}\r?\n[A-Za-z_][\w.]{0,200}\r?\n")
+_FIRST: Final = frozenset(b"(])}lNIJKMLFGSTUVX\x88\x89\x8a\x8b\x8c\x8d\x8eBC\x8f\x96\x95ciPd2p")
+_MAX_STEPS: Final = 2000
+
+
+def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
+    """Return whether the first bytes of a content may be a pickle's.
+
+    Args:
+        head: The first bytes.
+        whole: There are no others.
+    """
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05" and len(head) > 1:
+        return True
+    if not head or head[0] not in _FIRST:
+        return False
+    first = read_pickles(head, max_steps=_MAX_STEPS).pickles[0]
+    if first.calls:
+        return True
+    if first.error is None:
+        return bool(first.num_nodes or first.globals) or first.end == len(head)
+    # Words, one a line, may read as an import; what follows them does not read as opcodes.
+    cut = isinstance(first.error, PickleEndsError) and not whole
+    return cut and bool(first.globals) and _IMPORT.search(head) is not None

@@ -1,0 +1,132 @@
+"""`scan`: what would loading this do. One file, and all that lies in it, by content.
+
+recognise -> look into (pickle, archive, stream, header) -> findings, and what was looked into
+
+Nothing that is read is executed, imported or unpacked to a place where a loader would find it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Severity
+from everybit.core.verdict import Skipped
+from everybit.files.collection import paused_collection
+from everybit.files.scans.content import Content, Kind
+from everybit.files.scans.kinds import recognise
+from everybit.files.scans.names import is_model, is_pickled, is_surely_pickled
+from everybit.files.scans.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everybit.files.outcome import Outcome
+    from everybit.files.source import ByteSource
+
+#: Where each kind is looked into; imported only where a file of that kind is met.
+_LOOKS: Final = {
+    Kind.PICKLE: ("streams", "look_into_pickle"),
+    Kind.TORCH_LEGACY: ("streams", "look_into_pickle"),
+    Kind.ZIP: ("zipped", "look_into_zip"),
+    Kind.TAR: ("tarred", "look_into_tar"),
+    Kind.SEVEN_ZIP: ("packed", "refuse"),
+    Kind.RAR: ("packed", "refuse"),
+    Kind.NPY: ("arrays", "look_into_array"),
+    Kind.SAFETENSORS: ("headers", "look_into_safetensors"),
+    Kind.GGUF: ("gguf", "look_into_gguf"),
+    Kind.HDF5: ("hdf5", "look_into_hdf5"),
+    Kind.ONNX: ("onnx", "look_into_onnx"),
+    Kind.JSON: ("configs", "look_into_json"),
+    Kind.TEXT: ("texts", "look_into_text"),
+    Kind.NATIVE: ("texts", "look_into_native"),
+}
+_OF_TORCH: Final = (Kind.ZIP, Kind.TORCH_LEGACY, Kind.TAR, Kind.PICKLE)
+_NO_MODEL: Final = (Kind.EMPTY, Kind.HTML, Kind.LFS_POINTER)
+_NOTHING: Final = {
+    Kind.EMPTY: "it is empty",
+    Kind.HTML: "it is a web page",
+    Kind.LFS_POINTER: "it is a git-LFS pointer: `git lfs pull` fetches the file itself",
+    Kind.OTHER: "it is of no format that is known here",
+}
+
+
+def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = True) -> Outcome:
+    """Look into a file, and all that lies in it.
+
+    Args:
+        source: The file.
+        name: What findings call it.
+        depth: How many containers it lies in already.
+        named: Somebody asked about this very file, so that one that is of no known format is a
+            check that did not run; of a folder's files, only those that models are kept in.
+
+    Returns:
+        The findings, and what was and was not looked into.
+    """
+    walk = Walk(look=_look)
+    content = Content(source=source, path=name, depth=depth)
+    with paused_collection():
+        kinds = recognise(content)
+        _look_as(content, walk, kinds, promised=named or is_pickled(name))
+        if kinds[0] in _OF_TORCH and not _runs_code(walk):
+            _tell_refused(source, name, walk)
+    walk.outcome.count("files")
+    return walk.outcome
+
+
+def _runs_code(walk: Walk) -> bool:
+    """Return whether a file is not to be loaded at all, so that how to load it is no question."""
+    return any(finding.rule == "PKL201" for finding in walk.outcome.findings)
+
+
+def _tell_refused(source: ByteSource, name: str, walk: Walk) -> None:
+    from everybit.files.scans.refused import tell_refused
+
+    finding = tell_refused(source, name)
+    if finding is not None:
+        walk.outcome.findings.append(finding)
+
+
+def _look(content: Content, walk: Walk) -> None:
+    """Look into something that lies in a container."""
+    if not walk.enter(content):
+        return
+    walk.outcome.count("members")
+    _look_as(content, walk, recognise(content), promised=is_surely_pickled(content.name))
+
+
+def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised: bool) -> None:
+    # An archive behind a pickle tells of what stands before it by itself.
+    pickle_first = kinds[0] in (Kind.PICKLE, Kind.TORCH_LEGACY)
+    if (len(kinds) > 1 and not pickle_first) or Kind.TAR in kinds[1:]:
+        _tell_of_two(content, walk, kinds)
+    for kind in kinds:
+        if kind in _NOTHING:
+            if kind in _NO_MODEL and content.depth == 0 and is_model(content.name):
+                walk.tell(content, f"is no model: {_NOTHING[kind]}", rule_id="FIL118")
+            elif promised:
+                what = f"what loading {content.label} does"
+                walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
+            continue
+        _looker(kind)(replace(content, kind=kind), walk)
+
+
+def _tell_of_two(content: Content, walk: Walk, kinds: tuple[Kind, ...]) -> None:
+    names = " and ".join(kinds)
+    walk.tell(
+        content,
+        f"is {names} at once: each loader takes it for another one",
+        severity=Severity.ERROR,
+        trick="two formats in one",
+        formats=[str(kind) for kind in kinds],
+    )
+
+
+def _looker(kind: Kind) -> Callable[[Content, Walk], None]:
+    module, function = ("packed", "look_into_packed") if kind.packed else _LOOKS[kind]
+    found: Callable[[Content, Walk], None] = getattr(
+        importlib.import_module(f"everybit.files.scans.{module}"), function
+    )
+    return found

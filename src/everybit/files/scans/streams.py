@@ -1,0 +1,189 @@
+"""Pickles as files and members hold them: bare, legacy torch, joblib's with arrays in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Severity
+from everybit.files.damage import MalformedError
+from everybit.files.pickles.stream import read_pickle_at, read_pickles
+from everybit.files.scans.content import Content, Kind
+from everybit.files.scans.following import WRAPPER, Followed, follow_pickle
+from everybit.files.scans.held import Held
+from everybit.files.scans.names import is_pickled, promises_no_code
+from everybit.files.scans.pickle_start import begins_pickle
+from everybit.files.scans.pickled import judge_pickles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everybit.core.finding import Finding
+    from everybit.files.scans.walk import Walk
+
+#: A pickle of up to this many bytes is read whole; of a longer one large strings are left out.
+WHOLE_BYTES: Final = 64 * 1024 * 1024
+_PEEK_BYTES: Final = 64
+_MAX_PEEKED: Final = 1000
+_LEGACY_PICKLES: Final = ("magic number", "protocol", "record of the machine", "object", "keys")
+
+
+def look_into_pickle(content: Content, walk: Walk) -> None:
+    """Judge the pickle that a content is, and what stands in and behind it."""
+    if not _is_one(content):
+        return
+    walk.outcome.count("pickles")
+    if content.depth == 0 and promises_no_code(content.name):
+        walk.warn(
+            content,
+            "is a pickle under the name of a format that runs no code",
+            remedy="Load it by what it is, or not at all; ask its author why it is named so.",
+        )
+    if content.kind is Kind.TORCH_LEGACY:
+        _look_into_legacy(content, walk)
+        return
+    if content.source.size <= WHOLE_BYTES:
+        data = content.source.read(0, content.source.size)
+        if WRAPPER not in data:
+            end = judge(content, walk, data)
+            _look_behind(content, walk, end)
+            return
+    at = 0
+    while True:
+        found = follow_pickle(content.source, at)
+        _judge_followed(content, walk, found)
+        if found.error is not None or found.end <= at:
+            return
+        at = found.end
+        if not begins_pickle(content.source.read(at, 1024)):
+            _look_behind(content, walk, at)
+            return
+
+
+def _is_one(content: Content) -> bool:
+    """Return whether what may be a pickle of the old protocols, which is text, is no plain text.
+
+    Words, one a line, can read as imports for a while; they call nothing, and have no STOP.
+    """
+    source = content.source
+    if content.by_law or is_pickled(content.name) or source.read(0, 1) == b"\x80":
+        return True
+    first = read_pickles(source.read(0, WHOLE_BYTES)).pickles[0]
+    return first.error is None or bool(first.calls)
+
+
+def judge(
+    content: Content,
+    walk: Walk,
+    data: bytes,
+    *,
+    start: int = 0,
+    place: Callable[[int], int] | None = None,
+) -> int:
+    """Judge the pickles in some bytes of a content; return the offset after the last one.
+
+    Args:
+        content: What they stand in.
+        walk: Takes the findings.
+        data: The pickles, one after the other.
+        start: Where they begin in the content.
+        place: Where each byte of `data` stands in the content, if not one after the other.
+    """
+    outcome = judge_pickles(
+        data,
+        path=content.path,
+        member=content.member,
+        start=-1 if content.start is None else content.start + start,
+    )
+    for finding in outcome.findings:
+        if content.compiled and _is_of_torchscript(finding):
+            continue
+        walk.outcome.findings.append(_moved(content, finding, place, start))
+    walk.outcome.skipped += outcome.skipped
+    for position, inner in outcome.nested:
+        where = start + position if place is None or position < 0 else place(position)
+        child = Content(
+            source=Held(content.source.path, [inner]),
+            path=content.path,
+            member=content.inside(f"bytes at {where}"),
+            start=None,
+            depth=content.depth + 1,
+        )
+        if begins_pickle(inner[:1024], whole=len(inner) <= 1024) or not _is_plain(inner):
+            walk.look(child, walk)
+    return start + outcome.end
+
+
+def _is_plain(data: bytes) -> bool:
+    """Return whether bytes inside a pickle begin as no container does."""
+    return data[:4] not in (b"PK\x03\x04", b"\x93NUM") and data[:2] not in (b"\x1f\x8b", b"BZ")
+
+
+def _is_of_torchscript(finding: Finding) -> bool:
+    """Return whether a name is of a class that the archive brings, which torch itself compiles."""
+    name = str(finding.evidence.get("name", ""))
+    return finding.rule == "PKL202" and name.startswith("__torch__.")
+
+
+def _moved(
+    content: Content, finding: Finding, place: Callable[[int], int] | None, start: int
+) -> Finding:
+    """Return a finding with its place in the file, where what was judged is put together."""
+    span = finding.where.byte_range
+    if span is None or place is None or content.start is None:
+        return finding
+    base = content.start + start
+    first = content.start + place(span[0] - base)
+    moved = replace(finding.where, byte_range=(first, first + span[1] - span[0]))
+    return replace(finding, where=moved)
+
+
+def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
+    judge(content, walk, found.data, place=found.offset_of)
+    for start, _ in found.objects:
+        # An array of objects is a pickle of its own, in the middle of this one.
+        inner = follow_pickle(content.source, start)
+        walk.outcome.count("pickles")
+        judge(content, walk, inner.data, place=inner.offset_of)
+    for start, end in found.arrays[:_MAX_PEEKED]:
+        head = content.source.read(start, min(_PEEK_BYTES, end - start))
+        if head[:1] == b"\x80" and begins_pickle(head) and end - start <= WHOLE_BYTES:
+            _look_into_string(content, walk, start, end)
+
+
+def _look_into_string(content: Content, walk: Walk, start: int, end: int) -> None:
+    """Judge a large string that is a pickle itself, for whoever unpickles it later."""
+    data = content.source.read(start, end - start)
+    first = read_pickles(data).pickles[0]
+    if first.error is None and (first.globals or first.calls):
+        walk.outcome.count("pickles")
+        judge(content, walk, data[: first.end], start=start)
+
+
+def _look_into_legacy(content: Content, walk: Walk) -> None:
+    """Judge the five pickles of the format before torch 1.6; raw storages follow them."""
+    at = 0
+    try:
+        for what in _LEGACY_PICKLES:
+            at = read_pickle_at(content.source, at, f"its {what}").end
+    except MalformedError:
+        # The judge says what is wrong, and what happens before that.
+        at = min(content.source.size, WHOLE_BYTES)
+    judge(content, walk, content.source.read(0, at))
+
+
+def _look_behind(content: Content, walk: Walk, end: int) -> None:
+    """Tell what follows the last pickle, which no loader of one pickle reads."""
+    size = content.source.size
+    if not 0 < end < size:
+        return
+    rest = content.source.read(end, 4096)
+    if not rest.strip(b"\0\r\n\t "):
+        return
+    walk.tell(
+        content,
+        f"{size - end:,} bytes follow the STOP of its last pickle",
+        where=content.place(end, size),
+        severity=Severity.WARNING,
+        first_bytes=rest[:16].hex(),
+    )

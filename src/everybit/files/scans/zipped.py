@@ -1,0 +1,276 @@
+"""ZIP archives: every member that any reader could come to, and what torch itself would read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from everybit.core.finding import Severity
+from everybit.files.damage import MalformedError
+from everybit.files.scans.content import Content, Kind
+from everybit.files.scans.expanding import BombError, ExpandError, expand, expand_head
+from everybit.files.scans.held import Held
+from everybit.files.scans.kinds import HEAD_BYTES
+from everybit.files.scans.zip_gaps import find_gaps
+from everybit.files.scans.zip_records import (
+    Entry,
+    method_name,
+    read_entries,
+    tell_damages,
+    tell_entries,
+)
+from everybit.files.window import Window
+from everybit.files.zips import records as zr
+from everybit.files.zips.archive import Archive, Member, ends_as_archive, read_archive
+from everybit.files.zips.runs import find_archives
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.files.scans.torch_archive import Layout
+    from everybit.files.scans.walk import Walk
+    from everybit.files.source import ByteSource
+
+_MAX_ARCHIVES: Final = 100_000
+_METHODS: Final = {12: Kind.BZIP2, 93: Kind.ZSTD}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a member's bytes lie, whether or not the archive's records agree on it."""
+
+    member: Member
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The member's name."""
+        return self.member.name
+
+
+def look_into_zip(content: Content, walk: Walk) -> None:
+    """Look into an archive, or into several end to end, as DCP writes them."""
+    for start, end in _archives(content, walk):
+        whole = start == 0 and end == content.source.size
+        part = content if whole else _part(content, start, end)
+        _look_into_one(part, walk)
+
+
+def _archives(content: Content, walk: Walk) -> list[tuple[int, int]]:
+    source = content.source
+    one = [(0, source.size)]
+    if source.read(0, 4) != zr.LOCAL_MARK or ends_as_archive(source):
+        return one
+    (_, end), *_ = find_archives(source, most=1) or one
+    if end >= source.size or source.read(end, 4) != zr.LOCAL_MARK:
+        return one
+    if not content.name.endswith(".distcp"):
+        walk.warn(
+            content,
+            "holds several archives end to end, of which each reader takes another one",
+            trick="several archives",
+        )
+    return find_archives(source, most=_MAX_ARCHIVES)
+
+
+def _part(content: Content, start: int, end: int) -> Content:
+    return replace(
+        content,
+        source=Window(content.source, start, end),
+        start=None if content.start is None else content.start + start,
+        member=content.inside(f"archive at {start}"),
+    )
+
+
+def _look_into_one(content: Content, walk: Walk) -> None:
+    walk.outcome.count("archives")
+    source = content.source
+    try:
+        archive = read_archive(source)
+    except MalformedError as error:
+        walk.damaged(content, error.damage)
+        _look_into_remains(content, walk, [])
+        return
+    entries = read_entries(source, archive.directory_start)
+    tell_damages(content, walk, archive)
+    tell_entries(content, walk, entries)
+    places = [_place(source, member) for member in archive.members]
+    known = [place for place in places if place is not None]
+    from everybit.files.scans.torch_archive import Layout
+
+    layout = Layout.of(archive.members)
+    for place in known:
+        _look_into_member(content, walk, place, layout)
+    _tell_gaps(content, walk, archive, entries, known)
+    layout.tell(content, walk)
+
+
+def _place(source: ByteSource, member: Member) -> Place | None:
+    """Return where a member lies as torch's reader finds it: by the entry, past its own header."""
+    if member.usable:
+        return Place(member=member, start=member.start, end=member.end)
+    head = source.read(member.header_offset, zr.LOCAL.size)
+    if len(head) < zr.LOCAL.size or head[:4] != zr.LOCAL_MARK:
+        return None
+    names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+    start = member.header_offset + zr.LOCAL.size + names
+    end = min(start + member.compressed_size, source.size)
+    return Place(member=member, start=start, end=end)
+
+
+def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout) -> None:
+    member = place.member
+    if not member.compressed_size and not member.size:
+        return
+    child = Content(
+        source=Window(content.source, place.start, place.end),
+        path=content.path,
+        member=content.inside(member.name),
+        start=None if content.start is None else content.start + place.start,
+        depth=content.depth + 1,
+        by_law=layout.is_pickle(member.name),
+        compiled=layout.compiled,
+    )
+    if layout.is_raw(member.name) and not _may_be_more(child, member):
+        walk.outcome.count("members")
+        walk.members_left -= 1
+        return
+    if member.method == zr.STORED or member.size == member.compressed_size == 0:
+        layout.note(member.name, child)
+        walk.look(child, walk)
+        return
+    _look_into_compressed(walk, place, child, layout)
+
+
+def _may_be_more(child: Content, member: Member) -> bool:
+    """Return whether a storage, which torch reads as plain numbers, begins as a pickle or archive.
+
+    Another tool may take the member for what it looks like.
+    """
+    head = child.source.read(0, HEAD_BYTES)
+    if member.method != zr.STORED:
+        return True
+    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        from everybit.files.pickles.stream import read_pickles
+
+        size = min(child.source.size, 1 << 20)
+        first = read_pickles(child.source.read(0, size)).pickles[0]
+        return bool(first.globals) and (first.error is None or bool(first.calls))
+    return head[:4] == zr.LOCAL_MARK or (head[:1] in b"ci(" and _is_old_pickle(head))
+
+
+def _is_old_pickle(head: bytes) -> bool:
+    from everybit.files.scans.pickle_start import begins_pickle
+
+    return begins_pickle(head) and any(mark in head for mark in (b"\nR", b"tR", b"(", b"\x85R"))
+
+
+def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layout) -> None:
+    member = place.member
+    raw = member.method == zr.DEFLATED
+    kind = _METHODS.get(member.method, Kind.ZLIB)
+    if not raw and member.method not in _METHODS:
+        if member.method == 14:
+            child = replace(child, source=_without_lzma_header(child.source, member))
+            kind = Kind.LZMA
+        else:
+            what = f"it is compressed by {method_name(member.method)}"
+            walk.closed(child, what)
+            walk.look(child, walk)  # what lies there may be no such stream at all
+            return
+    end = child.source.size
+    head = expand_head(child.source, 0, end, kind, HEAD_BYTES, raw=raw)
+    probe = replace(child, source=Held(child.source.path, [head]), start=None)
+    if head and not layout.wants_whole(probe, member.size):
+        walk.outcome.count("members")
+        walk.members_left -= 1
+        return
+    failed: list[ExpandError] = []
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from expand(child.source, 0, end, kind, walk, raw=raw)
+        except ExpandError as error:
+            failed.append(error)
+
+    held = Held(child.source.path, pieces())
+    try:
+        for error in failed:
+            remedy = "Do not unpack it." if isinstance(error, BombError) else ""
+            walk.closed(child, str(error), remedy=remedy)
+        whole = replace(child, source=held, start=None)
+        if held.size:
+            layout.note(member.name, whole)
+            walk.look(whole, walk)
+        if failed and not held.size:
+            walk.look(child, walk)  # the headers may lie: looked at as if it were stored
+    finally:
+        held.close()
+
+
+def _without_lzma_header(source: ByteSource, member: Member) -> ByteSource:
+    """Return an LZMA member as a stream of its own: other header, same data."""
+    props = source.read(4, 5)
+    rest = source.read(9, min(source.size, 256 * 1024 * 1024))
+    return Held(source.path, [props, member.size.to_bytes(8, "little"), rest])
+
+
+def _tell_gaps(
+    content: Content, walk: Walk, archive: Archive, entries: list[Entry], known: list[Place]
+) -> None:
+    """Tell of bytes that no record of the archive covers, and look into them."""
+    spans = [
+        (p.member.header_offset, p.end, bool(p.member.flags & zr.FLAG_DESCRIPTOR)) for p in known
+    ]
+    last = entries[-1] if entries else None
+    end = archive.directory_start if last is None else last.place + last.entry.length
+    for gap in find_gaps(content.source, spans, archive.directory_start, end):
+        walk.tell(
+            content,
+            f"holds {gap.end - gap.start:,} bytes {gap.where}, which no record of it covers",
+            where=content.place(gap.start, gap.end),
+            severity=Severity.ERROR if gap.hides_member else Severity.WARNING,
+            trick=gap.trick,
+        )
+        if gap.start or gap.hides_member:  # other starts are looked into as what they are
+            _look_into_remains(content, walk, [(gap.start, gap.end)])
+
+
+def _look_into_remains(content: Content, walk: Walk, spans: list[tuple[int, int]]) -> None:
+    """Look into what lies outside the directory, by the headers that stand there themselves."""
+    from everybit.files.scans.zip_gaps import find_hidden
+
+    source = content.source
+    for start, end in spans or [(0, source.size)]:
+        hidden = find_hidden(source, start, end)
+        if not hidden and spans:
+            walk.look(_remainder(content, start, end), walk)
+        for each in hidden:
+            child = replace(
+                _remainder(content, each.start, each.end),
+                member=content.inside(f"{each.name} (not in its directory)"),
+            )
+            if each.method == zr.STORED:
+                walk.look(child, walk)
+            else:
+                held = Held(source.path, _quietly(child, walk))
+                walk.look(replace(child, source=held, start=None), walk)
+                held.close()
+
+
+def _quietly(child: Content, walk: Walk) -> Iterator[bytes]:
+    try:
+        yield from expand(child.source, 0, child.source.size, Kind.ZLIB, walk, raw=True)
+    except ExpandError:
+        return
+
+
+def _remainder(content: Content, start: int, end: int) -> Content:
+    return Content(
+        source=Window(content.source, start, end),
+        path=content.path,
+        member=content.inside(f"bytes at {start}"),
+        start=None if content.start is None else content.start + start,
+        depth=content.depth + 1,
+    )
