@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit._version import __version__
 
 if TYPE_CHECKING:
+    from everybit.api.convert import convert
     from everybit.api.diff import diff
     from everybit.api.env import env, env_diff
     from everybit.api.extract import extract
+    from everybit.api.lint import lint
     from everybit.api.release import release
     from everybit.api.repair import repair
     from everybit.api.report import report
@@ -24,7 +26,16 @@ if TYPE_CHECKING:
     from everybit.api.scan import scan
     from everybit.api.seal import seal
     from everybit.api.verify import verify
-    from everybit.checkpoint import Arrival, Vault, check_load, digest, load_into, save
+    from everybit.checkpoint import (
+        Arrival,
+        Record,
+        Vault,
+        check_load,
+        digest,
+        load_into,
+        restore,
+        save,
+    )
     from everybit.core.errors import EverybitError, FindingsError, StoppedError, UsageError
     from everybit.core.explain import Explanation, explain_error
     from everybit.core.finding import Certainty, Finding, Location, Severity
@@ -43,6 +54,7 @@ __all__ = [
     "Guard",
     "Incident",
     "Location",
+    "Record",
     "Severity",
     "Status",
     "StoppedError",
@@ -51,18 +63,21 @@ __all__ = [
     "Verdict",
     "__version__",
     "check_load",
+    "convert",
     "diff",
     "digest",
     "env",
     "env_diff",
     "explain_error",
     "extract",
+    "lint",
     "load_incident",
     "load_into",
     "open_run",
     "release",
     "repair",
     "report",
+    "restore",
     "run",
     "save",
     "scan",
@@ -83,21 +98,25 @@ _HOME: Final = {
     "Location": "everybit.core.finding",
     "Severity": "everybit.core.finding",
     "Status": "everybit.core.verdict",
+    "Record": "everybit.checkpoint",
     "StoppedError": "everybit.core.errors",
     "UsageError": "everybit.core.errors",
     "Vault": "everybit.checkpoint",
     "Verdict": "everybit.core.verdict",
     "check_load": "everybit.checkpoint",
+    "convert": "everybit.api.convert",
     "digest": "everybit.checkpoint",
     "env": "everybit.api.env",
     "env_diff": "everybit.api.env",
     "extract": "everybit.api.extract",
     "explain_error": "everybit.core.explain",
+    "lint": "everybit.api.lint",
     "load_incident": "everybit.ledger",
     "load_into": "everybit.checkpoint",
     "open_run": "everybit.ledger",
     "release": "everybit.api.release",
     "repair": "everybit.api.repair",
+    "restore": "everybit.checkpoint",
     "run": "everybit.api.run",
     "save": "everybit.checkpoint",
     "scan": "everybit.api.scan",

@@ -25,9 +25,10 @@ def describe_place(where: Location) -> str:
     parts = [
         _named(where.run, "run "),
         _named(where.path, ""),
+        _named(where.member if _is_cell(where) else None, ""),
         _named(where.line, "line "),
         _named(where.column, "column "),
-        _named(where.member, "member "),
+        _named(None if _is_cell(where) else where.member, "member "),
         _named(where.step, "step "),
         _named(where.rank, "rank "),
         _named(where.device, ""),
@@ -45,6 +46,11 @@ def describe_place(where: Location) -> str:
         _ranges("byte", where.byte_ranges),
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _is_cell(where: Location) -> bool:
+    """Whether the member is a cell of a notebook, which its line is counted in."""
+    return where.line is not None and (where.member or "").startswith("cell ")
 
 
 def _says_module(where: Location) -> bool:

@@ -200,7 +200,10 @@ def _evidence_lines(finding: Finding, arrow: str, *, verbose: bool) -> Iterator[
     rest = describe_rest(finding.evidence, len(shown)) if changes else ""
     if rest:
         yield rest
-    facts = facts_in(finding.evidence)
+    source = finding.evidence.get("source") if finding.where.line is not None else None
+    if isinstance(source, str):
+        yield f"{finding.where.line} | {printable_message(source)}"
+    facts = [fact for fact in facts_in(finding.evidence) if fact[0] != "source" or source is None]
     told = [f"{name}: {value}" for name, value in (facts if verbose else facts[:MAX_FACTS])]
     if told:
         yield "; ".join(told)

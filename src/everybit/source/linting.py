@@ -21,7 +21,7 @@ from everybit.source.suppressing import Suppression, read_suppressions
 from everybit.source.texts import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from everybit.source.hit import Fix, Hit
@@ -83,6 +83,7 @@ def lint_files(
     files: Sequence[Found],
     *,
     roots: tuple[Path, ...] = (),
+    texts: Mapping[Path, str] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Linted:
     """Run all checks over files.
@@ -90,15 +91,17 @@ def lint_files(
     Args:
         files: What to read.
         roots: Folders that were asked about.
+        texts: What to read in place of some files.
         progress: Is told the number of files done.
     """
     linted = Linted()
-    project = Project(roots)
+    project = Project(roots, texts)
     checks = all_checks()
     code: list[tuple[Found, str]] = []
     for found in files:
+        given = (texts or {}).get(found.path.resolve()) if texts else None
         try:
-            read = read_text(found.path)
+            read = read_text(found.path) if given is None else (given, "utf-8")
         except OSError as error:
             _skip(linted, found.shown, (error.strerror or str(error)).lower())
             continue
@@ -114,7 +117,15 @@ def lint_files(
             project.remember(found.path, text)
             code.append((found, text))
     _lint_code(linted, project, code, checks, progress)
+    linted.told.sort(key=_order)
     return linted
+
+
+def _order(told: Told) -> tuple[str, int, int, int, str]:
+    where = told.finding.where
+    return (
+        told.found.shown, told.cell or 0, where.line or 0, where.column or 0, told.finding.rule,
+    )  # fmt: skip
 
 
 def _skip(linted: Linted, what: str, why: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from everybit.source import attributes
 from everybit.source.calls import Argument, CallSite, read_calls
+from everybit.source.flags import read_flags
 from everybit.source.meaning import UNKNOWNS, Defined, External, Meanings, Package
 from everybit.source.origins import origins_of, returns_of
 from everybit.source.resolving import Resolver
@@ -113,6 +114,11 @@ class Module:
         """All calls, in the order of the text."""
         found = [node for node in self.parents if isinstance(node, ast.Call)]
         return tuple(sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+
+    @cached_property
+    def flags(self) -> dict[str, Meanings]:
+        """What the file's own command line flags can be, by the name of their value."""
+        return read_flags(self)
 
     @cached_property
     def functions(self) -> tuple[FunctionNode, ...]:

@@ -96,8 +96,13 @@ def _code_cells(text: str) -> list[list[str]] | Refused:
     return found
 
 
-def _blank(lines: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
-    """Return a cell's lines without magics, and the magics with their line in the cell."""
+def _blank(lines: list[str], mark: str = "") -> tuple[list[str], list[tuple[int, str]]]:
+    """Return a cell's lines without magics, and the magics with their line in the cell.
+
+    Args:
+        lines: The cell.
+        mark: Put behind what stands for a magic, with its line, to find it again.
+    """
     first = next((index for index, line in enumerate(lines) if line.strip()), 0)
     magic = _CELL_MAGIC.match(lines[first]) if lines else None
     if magic and magic[1] not in _PYTHON_MAGICS:
@@ -108,15 +113,23 @@ def _blank(lines: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
     for number, line in enumerate(lines, start=1):
         is_magic = goes_on or _CELL_MAGIC.match(line) or _LINE_MAGIC.match(line)
         assigned = _ASSIGNED.match(line)
+        behind = f"  #{mark}{number}#" if mark else ""
         if is_magic or _HELP.match(line):
             indent = line[: len(line) - len(line.lstrip())]
             # A block that held only a magic must not be empty.
-            kept.append(f"{indent}pass" if indent and line.strip() else "")
+            stands = f"{indent}pass" if indent and line.strip() else ""
+            kept.append(f"{stands}{behind}")
             taken.append((number, line))
             goes_on = line.rstrip().endswith("\\")
         elif assigned:
-            kept.append(f"{assigned[1]}None")
+            kept.append(f"{assigned[1]}None{behind}")
             taken.append((number, line))
         else:
             kept.append(line)
     return kept, taken
+
+
+def marked_cell(source: str, mark: str) -> tuple[str, dict[str, str]]:
+    """Return a cell's text with a comment in place of each magic, and what each stands for."""
+    kept, taken = _blank(lines_of(source), mark)
+    return "\n".join(kept), {f"#{mark}{number}#": line for number, line in taken}

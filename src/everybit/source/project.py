@@ -12,7 +12,7 @@ from everybit.source.module import Module
 from everybit.source.reading import Refused, SourceFile, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 #: A folder with one of these is where a project begins.
@@ -43,9 +43,13 @@ class Project:
 
     Args:
         roots: Folders that were asked about: imports are looked for in them as well.
+        texts: What to read in place of some files.
     """
 
-    def __init__(self, roots: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self, roots: tuple[Path, ...] = (), texts: Mapping[Path, str] | None = None
+    ) -> None:
+        self._given = texts or {}
         self.following = Following()
         self._roots = tuple(dict.fromkeys(root.resolve() for root in roots))
         self._modules: dict[Path, Module | None] = {}
@@ -81,7 +85,7 @@ class Project:
         if known is not None:
             known.path = shown
             return known, self._sources[known]
-        file = read_source(path)
+        file = read_source(path, self._given.get(path.resolve()))
         if isinstance(file, Refused):
             return file
         return self.add(file, path, shown), file
@@ -168,7 +172,7 @@ class Project:
         if self._neighbours >= _MAX_NEIGHBOURS or not where.is_file():
             return None
         self._neighbours += 1
-        file = read_source(where)
+        file = read_source(where, self._given.get(where))
         if isinstance(file, Refused):
             return None
         return self.add(file, where, where.name)

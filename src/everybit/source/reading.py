@@ -83,13 +83,17 @@ def decode(data: bytes) -> tuple[str, str] | Refused:
         return Refused(f"it is not in its encoding ({_one_line(error)})")
 
 
-def read_source(path: Path) -> SourceFile | Refused:
+def read_source(path: Path, given: str | None = None) -> SourceFile | Refused:
     """Read and parse a Python file or notebook; nothing of it is run.
 
     A file that cannot be opened is refused like one that cannot be parsed.
+
+    Args:
+        path: The file.
+        given: Its text, where it is not to be read.
     """
     try:
-        found = read_text(path)
+        found = read_text(path) if given is None else (given, "utf-8")
     except OSError as error:
         return Refused((error.strerror or str(error)).lower())
     if isinstance(found, Refused):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.source import attributes, imports
+from everybit.source.flags import PARSED
 from everybit.source.meaning import (
     UNKNOWN,
     UNKNOWNS,
@@ -90,12 +91,10 @@ class Resolver:
             case ast.Name():
                 return self._name(node, frame)
             case ast.Attribute():
-                return joined(
-                    *(
-                        attributes.attribute(meaning, node.attr)
-                        for meaning in self.meanings(node.value, frame)
-                    )
-                )
+                owners = self.meanings(node.value, frame)
+                if PARSED in owners and (flags := self.module.flags.get(node.attr)):
+                    return flags
+                return joined(*(attributes.attribute(owner, node.attr) for owner in owners))
             case ast.Call():
                 return self._call(node, frame)
             case ast.NamedExpr(value=value) | ast.Await(value=value):
@@ -160,6 +159,8 @@ class Resolver:
                 return self._annotated(binding.node.annotation)
             case How.ENTERED if binding.value is not None:
                 return self.meanings(binding.value, frame)
+            case How.ITERATED if binding.value is not None:
+                return self._items(binding.value)
             case How.PARAMETER if isinstance(binding.node, ast.arg):
                 return self._parameter(binding.node, binding.value, frame)
             case _:
@@ -360,6 +361,15 @@ class Resolver:
                 if -len(value.elts) <= index < len(value.elts):
                     return self.meanings(value.elts[index])
         return UNKNOWNS
+
+    def _items(self, node: ast.expr) -> Meanings:
+        """Return what the items of a tuple or list mean that is written out."""
+        found: list[Meanings] = []
+        for value in self.module.definitions(node):
+            if not isinstance(value, ast.Tuple | ast.List | ast.Set) or len(value.elts) > 64:
+                return UNKNOWNS
+            found += [self.meanings(each) for each in value.elts]
+        return joined(*found) or UNKNOWNS
 
     def scope_around(self, node: ast.AST) -> Scope:
         """Return the scope that an expression is evaluated in."""

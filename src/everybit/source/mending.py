@@ -1,0 +1,135 @@
+"""Fix files: the new text is linted again before it is believed, and written whole or not."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from everybit.core.atomic import write_atomically
+from everybit.source.fixing import apply_fixes
+from everybit.source.linting import lint_files
+from everybit.source.reading import Refused, SourceFile, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from everybit.source.linting import Linted, Told
+    from everybit.source.walking import Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """A file with its fixes made.
+
+    Attributes:
+        found: The file.
+        before: Its text.
+        after: The new text.
+        encoding: Of both.
+        what: What was done, one clause a fix.
+    """
+
+    found: Found
+    before: str
+    after: str
+    encoding: str
+    what: tuple[str, ...]
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        name = self.found.shown
+        lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            f"a/{name.lstrip('/')}",
+            f"b/{name.lstrip('/')}",
+        )
+        return "".join(
+            line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
+
+    def write(self) -> None:
+        """Put the new text in the file's place.
+
+        Raises:
+            PathError: It cannot be written; the old text is untouched.
+        """
+        write_atomically(self.found.path, self.after.encode(self.encoding))
+
+
+def mend(
+    linted: Linted, told: Sequence[Told], roots: tuple[Path, ...]
+) -> tuple[list[Mended], list[tuple[Found, str]]]:
+    """Return the files as the fixes make them, and those that cannot be fixed, with why.
+
+    A new text is taken only where linting it again shows that exactly the fixed findings are gone.
+
+    Args:
+        linted: What the checks came to.
+        told: The findings to fix.
+        roots: Folders that were asked about.
+    """
+    by_file: dict[Path, list[Told]] = {}
+    for each in told:
+        if each.fix is not None:
+            by_file.setdefault(each.found.path, []).append(each)
+    mended: list[Mended] = []
+    refused: list[tuple[Found, str]] = []
+    for path, wanted in by_file.items():
+        file = linted.files.get(path)
+        found = wanted[0].found
+        new = _mended(found, file, wanted) if file is not None else "it was not parsed"
+        if isinstance(new, Mended):
+            why = _doubt(linted, new, wanted, roots)
+            if not why:
+                mended.append(new)
+                continue
+        else:
+            why = new
+        refused.append((found, why))
+    return mended, refused
+
+
+def _mended(found: Found, file: SourceFile, wanted: Sequence[Told]) -> Mended | str:
+    """Return a file with its fixes made, or why they cannot be."""
+    read = read_text(found.path)
+    if isinstance(read, Refused):
+        return read.why
+    before, encoding = read
+    fixes = [each.fix for each in wanted if each.fix is not None]
+    if file.cells is not None:
+        from everybit.source.notebook_fixing import fix_notebook
+
+        after = fix_notebook(before, file, fixes)
+        if after is None:
+            return "the notebook would not keep its form"
+    else:
+        if before != file.text:
+            return "it has changed meanwhile"
+        after = apply_fixes(before, fixes)
+        if after is None:
+            return "a place was not found again"
+    try:
+        after.encode(encoding)
+    except UnicodeError:
+        return f"the new text does not fit its encoding ({encoding})"
+    what = tuple(dict.fromkeys(fix.what for fix in fixes))
+    return Mended(found=found, before=before, after=after, encoding=encoding, what=what)
+
+
+def _doubt(linted: Linted, new: Mended, wanted: Sequence[Told], roots: tuple[Path, ...]) -> str:
+    """Return why a new text is not believed; empty where it is."""
+    again = lint_files([new.found], roots=roots, texts={new.found.path.resolve(): new.after})
+    if again.skipped:
+        return again.skipped[0].why
+    before = Counter(t.finding.rule for t in linted.told if t.found.path == new.found.path)
+    before.subtract(t.finding.rule for t in wanted)
+    after = Counter(t.finding.rule for t in again.told)
+    if +before != +after:
+        return "linted again, the new text has other findings"
+    return ""
