@@ -1,0 +1,247 @@
+"""Dataset classes: what they keep from `__init__`, and what the workers' methods use of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from everybit.source.checks.flow import inside, last_word, possible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from everybit.source.checks.flow import FunctionNode
+    from everybit.source.module import ClassInfo, Module
+
+_DATA: Final = "torch.utils.data"
+BASES: Final = (
+    f"{_DATA}.Dataset",
+    f"{_DATA}.IterableDataset",
+    f"{_DATA}.ConcatDataset",
+    f"{_DATA}.Subset",
+    "torchvision.datasets.VisionDataset",
+    "torchvision.datasets.vision.VisionDataset",
+    "torchvision.datasets.ImageFolder",
+    "torchvision.datasets.DatasetFolder",
+    "torch_geometric.data.Dataset",
+)
+LOADERS: Final = frozenset({f"{_DATA}.DataLoader", "torch_geometric.loader.DataLoader"})
+_INITS: Final = ("__init__", "__post_init__", "__new__")
+_SAMPLES: Final = ("__getitem__", "__getitems__", "__iter__", "__next__")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kept:
+    """A value made in `__init__` and used where samples are made.
+
+    Attributes:
+        attribute: Under which name of `self`.
+        made: The call that makes it.
+        used: The first use.
+        method: The method of that use.
+    """
+
+    attribute: str
+    made: ast.Call
+    used: ast.Attribute
+    method: str
+
+
+class DatasetClass:
+    """One dataset class of a module, its bases in the same file included.
+
+    Args:
+        module: The file.
+        info: The class.
+    """
+
+    def __init__(self, module: Module, info: ClassInfo) -> None:
+        self.module = module
+        self.info = info
+        self.methods = _methods(module, info)
+        self.inits = self._closure(_INITS)
+        self.samples = self._closure(_SAMPLES)
+
+    @property
+    def name(self) -> str:
+        """The name that the class is written with."""
+        return self.info.node.name
+
+    def _closure(self, names: tuple[str, ...]) -> dict[str, FunctionNode]:
+        """Return the methods of these names and all that they use of `self`."""
+        found: dict[str, FunctionNode] = {}
+        waiting = [name for name in names if name in self.methods]
+        while waiting:
+            name = waiting.pop()
+            if name in found:
+                continue
+            found[name] = self.methods[name]
+            waiting += [
+                node.attr
+                for node in inside([found[name]], nested=True)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+                and node.attr in self.methods
+                and node.attr not in _INITS
+            ]
+        return found
+
+    def mentions(self, word: str) -> bool:
+        """Whether a name occurs anywhere in the class."""
+        return any(
+            isinstance(node, ast.Name | ast.Attribute) and last_word(node) == word
+            for method in self.methods.values()
+            for node in inside([method], nested=True)
+        )
+
+    def kept(self, makes: Callable[[ast.expr], ast.Call | None]) -> Iterator[Kept]:
+        """Yield what `__init__` keeps and samples use, where nothing makes it anew in between.
+
+        Args:
+            makes: Returns the call that makes such a value, for the expression that is
+                assigned, or None.
+        """
+        seen: set[str] = set()
+        for init in self.inits.values():
+            if init.name in self.samples and init.name not in _INITS:
+                continue  # made where it is first used, as well
+            for node in inside([init]):
+                for attribute, value in _assigned(node):
+                    made = makes(value)
+                    if made is None or attribute in seen or self._made_again(attribute):
+                        continue
+                    used = self._first_use(attribute)
+                    if used is not None:
+                        seen.add(attribute)
+                        yield Kept(attribute=attribute, made=made, used=used[0], method=used[1])
+
+    def _first_use(self, attribute: str) -> tuple[ast.Attribute, str] | None:
+        for name, method in self.samples.items():
+            if name in self.inits:
+                continue
+            for node in inside([method], nested=True):
+                if (
+                    isinstance(node, ast.Attribute)
+                    and node.attr == attribute
+                    and isinstance(node.ctx, ast.Load)
+                    and last_word(node.value) == "self"
+                ):
+                    return node, name
+        return None
+
+    def _made_again(self, attribute: str) -> bool:
+        """Whether something else than `__init__` sets an attribute of this name."""
+        own = {id(node) for init in self.inits.values() for node in inside([init], nested=True)}
+        return any(
+            _sets(node, attribute) and id(node) not in own
+            for node in inside([self.module.tree], nested=True)
+        ) or any(name in self.methods for name in ("__getstate__", "__setstate__", "__reduce__"))
+
+
+def datasets(module: Module) -> Iterator[DatasetClass]:
+    """Yield the dataset classes of a module."""
+    for info in module.classes:
+        if info.is_a(*BASES):
+            yield DatasetClass(module, info)
+
+
+def _methods(module: Module, info: ClassInfo) -> dict[str, FunctionNode]:
+    """Return the methods of a class, those that it has from classes of the same file too."""
+    by_name = {each.name: each for each in module.classes}
+    found: dict[str, FunctionNode] = {}
+    for base in reversed(info.bases):
+        if base in by_name:
+            found.update(by_name[base].methods)
+    return found | info.methods
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the attributes of `self` that a statement assigns, with their values."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    for part, each in zip(target.elts, value.elts, strict=False):
+                        if (name := _of_self(part)) is not None:
+                            yield name, each
+                elif (name := _of_self(target)) is not None:
+                    yield name, value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            if (name := _of_self(target)) is not None:
+                yield name, value
+        case _:
+            return
+
+
+def _of_self(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute) and last_word(node.value) == "self":
+        return node.attr
+    return None
+
+
+def _sets(node: ast.AST, attribute: str) -> bool:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            if isinstance(value, ast.Constant):
+                return False  # `self.file = None` when it is closed
+            return any(
+                isinstance(each, ast.Attribute) and each.attr == attribute
+                for target in targets
+                for each in ast.walk(target)
+            )
+        case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr()):
+            return attr == attribute
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=name), *_]):
+            return bool(name == attribute)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """What the DataLoaders in sight say of a dataset's workers.
+
+    Attributes:
+        seen: Whether there is a DataLoader that may take the dataset.
+        some: Whether one of them may have workers.
+        text: The number as it is written, "unknown" where none is in sight.
+        loaders: Those that may have workers.
+    """
+
+    seen: bool
+    some: bool
+    text: str
+    loaders: tuple[ast.Call, ...]
+
+
+def workers_of(dataset: DatasetClass) -> Workers:
+    """Return what is known of the workers that a dataset's samples are made in."""
+    module = dataset.module
+    own: list[tuple[ast.Call, str | None]] = []
+    other: list[tuple[ast.Call, str | None]] = []
+    for site in module.calls():
+        if site.name not in LOADERS:
+            continue
+        given = site.argument("dataset", 0).node
+        number = site.argument("num_workers", 5)
+        none = number.is_absent or number.surely_falsy
+        text = None if none else module.source(number.node) if number.node else "unknown"
+        made = {
+            name
+            for each in (possible(module, given) if given is not None else ())
+            for name in module.resolve_all(each)
+        }
+        if f"{dataset.info.name}()" in made:
+            own.append((site.node, text))
+        elif not made:
+            other.append((site.node, text))
+    seen = own or other
+    some = [(call, text) for call, text in seen if text is not None]
+    return Workers(
+        seen=bool(seen),
+        some=bool(some),
+        text=(some[0][1] or "unknown") if some else "0" if seen else "unknown",
+        loaders=tuple(call for call, _ in some),
+    )

@@ -1,0 +1,161 @@
+"""SRC307: a load with `strict=False` whose list of keys left out is dropped."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from everybit.source.calls import CallSite
+from everybit.source.checks.flow import body_around, inside, last_word, possible, written
+from everybit.source.hit import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everybit.source.module import Module
+
+RULE_ID: Final = "SRC307"
+WORDS: Final = ("load_state_dict", "load_model", "set_model_state_dict", "set_state_dict")
+
+_STATE_DICT: Final = "torch.distributed.checkpoint.state_dict"
+#: Functions that return the keys left out, with the places of model, state and `strict`.
+_FUNCTIONS: Final = {
+    "safetensors.torch.load_model": (0, 1, 2),
+    f"{_STATE_DICT}.set_model_state_dict": (0, 1, None),
+    f"{_STATE_DICT}.set_state_dict": (0, None, None),
+}
+#: Words of code that tells how much of the keys it loads.
+_TELLING: Final = frozenset({"len", "print", "warning", "warn", "error", "info", "debug", "log"})
+
+
+def check(module: Module) -> Iterator[Hit]:
+    """Yield one hit for each lenient load whose result nobody looks at."""
+    for call in module.call_nodes:
+        if not _is_dropped(module, call):
+            continue
+        found = _lenient(module, call)
+        if found is None:
+            continue
+        model, state = found
+        if state is not None and _is_compared(module, call, state):
+            continue
+        yield _hit(module, call, model, state)
+
+
+def _lenient(module: Module, call: ast.Call) -> tuple[str, ast.expr | None] | None:
+    """Return model and state of a load that leaves keys out without an error, else None."""
+    given = tuple(module.resolver.given(call))
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict":
+        names = module.resolve_all(call.func)
+        if any(name.startswith("torch.optim.") for name in names):
+            return None
+        site = CallSite(module=module, node=call, name="load_state_dict", given=given)
+        if not site.argument("strict", 1).surely(value=False):
+            return None
+        owner = call.func.value
+        model = written(owner) or module.source(owner)
+        return model, site.argument("state_dict", 0).node
+    name = module.resolve(call.func)
+    if name not in _FUNCTIONS:
+        return None
+    site = CallSite(module=module, node=call, name=name, given=given)
+    model_at, state_at, strict_at = _FUNCTIONS[name]
+    lenient = (
+        site.argument("strict", strict_at).surely(value=False)
+        if strict_at is not None
+        else _lenient_options(module, site)
+    )
+    if not lenient:
+        return None
+    target = site.argument("model", model_at).node
+    model = (written(target) or module.source(target)) if target is not None else "model"
+    return model, site.argument("state", state_at).node if state_at is not None else None
+
+
+def _lenient_options(module: Module, site: CallSite) -> bool:
+    """Whether `options=StateDictOptions(strict=False)` is given."""
+    options = site.argument("options").node
+    if options is None:
+        return False
+    made = [each for each in possible(module, options) if isinstance(each, ast.Call)]
+    return bool(made) and all(
+        last_word(call.func) == "StateDictOptions"
+        and CallSite(module=module, node=call, name="", given=tuple(module.resolver.given(call)))
+        .argument("strict")
+        .surely(value=False)
+        for call in made
+    )
+
+
+def _is_dropped(module: Module, call: ast.Call) -> bool:
+    """Whether nothing reads what a call returns."""
+    parent = module.parents.get(call)
+    if isinstance(parent, ast.Await):
+        parent = module.parents.get(parent)
+    if isinstance(parent, ast.Expr):
+        # The last expression of a notebook's cell is shown; elsewhere it is dropped.
+        return not module.path.endswith(".ipynb")
+    if not isinstance(parent, ast.Assign) or parent.value is not call or len(parent.targets) != 1:
+        return False
+    target = parent.targets[0]
+    names = [target] if isinstance(target, ast.Name) else []
+    if isinstance(target, ast.Tuple):
+        names = [each for each in target.elts if isinstance(each, ast.Name)]
+        if len(names) != len(target.elts):
+            return False
+    if not names:
+        return False
+    body = body_around(module, call)
+    if isinstance(body, ast.Module):
+        # Names of a module may be read by others; underscores are not.
+        return all(set(name.id) == {"_"} for name in names)
+    wanted = {name.id for name in names}
+    return not any(
+        isinstance(node, ast.Name) and node.id in wanted and isinstance(node.ctx, ast.Load)
+        for node in inside([body], nested=True)
+    )
+
+
+def _is_compared(module: Module, call: ast.Call, state: ast.expr) -> bool:
+    """Whether the code counts, compares or reports the keys by itself."""
+    name = written(state)
+    body = body_around(module, call)
+    for node in inside([body], nested=True):
+        if (
+            isinstance(node, ast.Call)
+            and last_word(node.func) in _TELLING
+            and any(
+                name is not None and written(each) == name
+                for arg in node.args
+                for each in ast.walk(arg)
+            )
+        ):
+            return True
+        if isinstance(node, ast.Name | ast.Attribute) and _is_a_difference(node):
+            return True
+    return False
+
+
+def _is_a_difference(node: ast.Name | ast.Attribute) -> bool:
+    word = last_word(node).lower()
+    return any(part in word for part in ("missing", "unexpected", "incompatible", "mismatch"))
+
+
+def _hit(module: Module, call: ast.Call, model: str, state: ast.expr | None) -> Hit:
+    name = last_word(call.func)
+    source = (written(state) or module.source(state)) if state is not None else "the state dict"
+    source = source if len(source) <= 60 else "the state dict"
+    shown = f"`{source}`" if source != "the state dict" else source
+    return Hit(
+        rule=RULE_ID,
+        node=call,
+        message=(
+            f"`{name}` of `{model}` with strict=False, and the result is dropped: keys that "
+            f"{shown} lacks stay as `{model}` had them, and nothing tells"
+        ),
+        evidence={"call": name, "model": model, "state": source},
+        remedy=(
+            "Keep the result and test its `missing_keys` against those that are meant to be "
+            "missing, and its `unexpected_keys` against none."
+        ),
+    )
