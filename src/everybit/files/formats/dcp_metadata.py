@@ -70,6 +70,7 @@ class DcpMetadata:
         entries: Every place, in the order of the pickle.
         save_id: Id of the save, "" where it has none.
         version: Version of the format, "" where it says none.
+        paths: The path of keys that each name stands for, where the planner kept them.
         damages: What in it cannot be right.
     """
 
@@ -77,6 +78,7 @@ class DcpMetadata:
     entries: tuple[DcpEntry, ...] = ()
     save_id: str = ""
     version: str = ""
+    paths: dict[str, tuple[str | int, ...]] = field(default_factory=dict)
     damages: tuple[Damage, ...] = ()
 
     def chunk_shape(self, entry: DcpEntry) -> tuple[int, ...] | None:
@@ -123,6 +125,7 @@ def read_metadata(source: ByteSource) -> DcpMetadata:
             entries=tuple(entries),
             save_id=_text(meta.get("save_id")),
             version=_text(fields.get("version")),
+            paths=_read_paths(fields.get("planner_data")),
             damages=_as_one(damages, where),
         )
 
@@ -277,6 +280,18 @@ def _check_paths(node: Node, names: set[str], damages: list[str]) -> None:
     for name in sorted(listed ^ names)[:3]:
         lacking = "no path of keys" if name in names else "a path of keys and no entry"
         damages.append(f"{name} has {lacking}")
+
+
+def _read_paths(node: Node) -> dict[str, tuple[str | int, ...]]:
+    """Return the path of keys that each name stands for; empty where the planner kept none."""
+    found: dict[str, tuple[str | int, ...]] = {}
+    for key, path in node.pairs if isinstance(node, DictNode) else []:
+        items = path.items if isinstance(path, TupleNode) else []
+        keys = tuple(item for item in items if type(item) in (str, int))
+        if not keys or len(keys) != len(items):
+            return {}
+        found[_text(key)] = keys
+    return found
 
 
 def _check_overlaps(entries: list[DcpEntry], damages: list[str]) -> None:

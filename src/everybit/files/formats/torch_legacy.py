@@ -65,6 +65,29 @@ def read_object(source: ByteSource) -> Placed:
     return read_pickle_at(source, _check_head(source, []), "its object's pickle")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The pickle of the object, and where each of its storages lies, by key."""
+
+    record: Placed
+    places: dict[str, Held]
+
+
+def read_storages(source: ByteSource) -> Contents:
+    """Return the pickle of the object and the places of its storages, from a file that is whole.
+
+    Raises:
+        MalformedError: A pickle or a storage's count is damaged, or the file ends too early.
+    """
+    with paused_collection():
+        record = read_object(source)
+        keys = read_pickle_at(source, record.end, "the list of its storages")
+        found = _walk_storages(source, keys, _known_storages(record.pickle))
+        if found.damages:
+            raise MalformedError(found.damages[0])
+        return Contents(record=record, places=found.places)
+
+
 def _read(source: ByteSource) -> Structure:
     damages: list[Damage] = []
     at = _check_head(source, damages)

@@ -49,6 +49,47 @@ class _Contents:
     tensors: dict[int, TensorSpec] = field(default_factory=dict)
     damages: list[Damage] = field(default_factory=list)
     cut: bool = False
+    views: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a whole archive holds.
+
+    Attributes:
+        record: The pickle of the object.
+        held: Where each storage lies, by key.
+        tensors: The tensors that the pickle refers to, by id.
+        views: Storages that are part of another: its key, and the offset in elements.
+    """
+
+    record: Placed
+    held: dict[int, Held]
+    tensors: dict[int, TensorSpec]
+    views: dict[int, tuple[int, int]]
+
+
+def read_contents(source: ByteSource) -> Contents:
+    """Return the pickle of the object, its tensors and its storages, from a file that is whole.
+
+    Raises:
+        MalformedError: A member is damaged, or not there.
+    """
+    with paused_collection():
+        listed, _ = read_tar(source, most=_MAX_HEADERS)
+        members = {member.name: member for member in reversed(listed)}
+        absent = sorted(MEMBER_NAMES - members.keys())
+        if absent:
+            raise malformed(f"has no member {absent[0]}")
+        contents = _Contents()
+        _read_storages(source, members["storages"], contents)
+        _read_tensors(source, members["tensors"], contents)
+        return Contents(
+            record=_read_object(source, members),
+            held=contents.held,
+            tensors=contents.tensors,
+            views=contents.views,
+        )
 
 
 def is_torch_tar(source: ByteSource) -> bool:
@@ -249,6 +290,8 @@ def _add_views(placed: Placed, contents: _Contents) -> None:
             raise _wrong("a view of a storage reaches beyond it", placed)
         contents.held[target] = replace(contents.held[root], start=start, end=end, size=end - start)
         contents.storages[target] = replace(whole, key=str(target), num_bytes=end - start)
+        first, before = contents.views.get(root, (root, 0))
+        contents.views[target] = (first, before + offset)
 
 
 def _read_tensors(source: ByteSource, member: TarMember, contents: _Contents) -> None:

@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.core.errors import PathError
 from everybit.files.parts import Assembly, assembled_chunks
@@ -17,7 +17,7 @@ from everybit.files.tensor import STORED_ITEMSIZE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from everybit.files.salvage.gathering import Kept
+    from everybit.files.parts import Part
 
 #: By canonical dtype: the format's name, and how many of its elements one of ours holds.
 _NAMES: Final = {
@@ -37,6 +37,26 @@ _AS_OTHERS: Final = {
 _RAW: Final = ("U8", 1)
 
 
+class Stored(Protocol):
+    """A tensor to write."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the new file."""
+
+    @property
+    def dtype(self) -> str:
+        """Canonical dtype name."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Where its elements lie."""
+
+
 def stored_as(dtype: str) -> str:
     """Return the type that the format stores a dtype as, where it is another; else ""."""
     if dtype in _NAMES:
@@ -48,7 +68,7 @@ def stored_as(dtype: str) -> str:
 def write_safetensors(
     place: Path,
     root: Path,
-    tensors: Sequence[Kept],
+    tensors: Sequence[Stored],
     metadata: Mapping[str, str],
     progress: Callable[[int], None],
 ) -> None:
@@ -95,7 +115,7 @@ def write_safetensors(
         os.fsync(file.fileno())
 
 
-def _form(kept: Kept) -> dict[str, Any]:
+def _form(kept: Stored) -> dict[str, Any]:
     name, count = _NAMES.get(kept.dtype) or _AS_OTHERS.get(kept.dtype) or _RAW
     shape = list(kept.shape)
     if count > 1 and kept.dtype in _NAMES and shape:
@@ -120,7 +140,7 @@ def new_file(path: Path) -> Any:
         temporary = Path(name)
         temporary.chmod(0o644)
         yield temporary
-        _put(temporary, path)
+        put_new(temporary, path)
     except OSError as error:
         raise PathError.from_os_error(error, path) from error
     finally:
@@ -128,7 +148,7 @@ def new_file(path: Path) -> Any:
             temporary.unlink(missing_ok=True)
 
 
-def _put(temporary: Path, path: Path) -> None:
+def put_new(temporary: Path, path: Path) -> None:
     """Give a finished file its name; a link fails where something lies, a rename would replace."""
     try:
         path.hardlink_to(temporary)
