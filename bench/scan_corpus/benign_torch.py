@@ -1,0 +1,331 @@
+"""Harmless checkpoints that torch writes: weights of all kinds, training states, old formats."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import datetime
+import decimal
+import fractions
+import io
+import pathlib
+import pickle
+import random
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.scan_corpus.sample import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+UNKNOWN: Final = ("PKL202",)
+
+
+def _save(make: Callable[[], Any], **options: Any) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        import torch
+
+        torch.save(make(), path, **options)
+
+    return write
+
+
+def _model() -> Any:
+    import torch
+
+    return torch.nn.Sequential(
+        torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Linear(4, 2)
+    )
+
+
+def _trained() -> tuple[Any, Any, Any]:
+    import torch
+
+    model = _model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, amsgrad=True)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    return model, optimizer, scheduler
+
+
+def _training() -> dict[str, Any]:
+    import torch
+
+    model, optimizer, scheduler = _trained()
+    return {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(),
+        "scheduler": scheduler.state_dict(), "epoch": 3, "best": 0.25, "name": "run-1",
+        "rng": torch.get_rng_state(), "scaler": torch.amp.GradScaler("cpu").state_dict(),
+    }  # fmt: skip
+
+
+def _dtypes() -> dict[str, Any]:
+    import torch
+
+    names = [
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex64",
+        "complex128",
+    ]
+    return {name: torch.zeros(4).to(getattr(torch, name)) for name in names}
+
+
+def _views() -> dict[str, Any]:
+    import torch
+
+    base = torch.arange(24.0).reshape(4, 6)
+    return {
+        "base": base, "t": base.t(), "row": base[1], "every": base[:, ::2],
+        "expanded": torch.ones(1).expand(4), "last": base.to(memory_format=torch.contiguous_format),
+    }  # fmt: skip
+
+
+def _tied() -> dict[str, Any]:
+    import torch
+
+    embed = torch.nn.Embedding(8, 4)
+    head = torch.nn.Linear(4, 8, bias=False)
+    head.weight = embed.weight
+    return {"embed.weight": embed.weight, "head.weight": head.weight}
+
+
+def _odd() -> dict[str, Any]:
+    import torch
+
+    return {
+        "empty": torch.empty(0, 3), "scalar": torch.tensor(1.5),
+        "conj": torch.ones(2).cfloat().conj(),
+        "negative": torch.ones(2).cfloat().imag.neg(), "meta": torch.empty(2, device="meta"),
+        "size": torch.Size([1, 2]), "dtype": torch.float16, "device": torch.device("cpu"),
+        "parameter": torch.nn.Parameter(torch.ones(2), requires_grad=False),
+    }  # fmt: skip
+
+
+def _sparse() -> dict[str, Any]:
+    import warnings
+
+    import torch
+
+    dense = torch.eye(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {"coo": dense.to_sparse(), "csr": dense.to_sparse_csr()}
+
+
+def _quantised() -> dict[str, Any]:
+    import torch
+
+    each = torch.quantize_per_channel(
+        torch.ones(2, 2), torch.ones(2), torch.zeros(2, dtype=torch.long), 0, torch.qint8
+    )
+    return {"tensor": torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8), "each": each}
+
+
+def _nested() -> dict[str, Any]:
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {"nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])}
+
+
+def _numpy() -> dict[str, Any]:
+    import numpy as np
+
+    return {
+        "scalar": np.float64(1.5), "array": np.arange(4.0), "bool": np.bool_(True),
+        "int": np.int64(3), "dtype": np.dtype("float32"), "record": np.zeros(2, "f4,i8"),
+        "text": np.array(["a", "b"]), "fortran": np.asfortranarray(np.ones((2, 2))),
+    }  # fmt: skip
+
+
+def _random_states() -> dict[str, Any]:
+    import numpy as np
+    import torch
+
+    return {
+        "python": random.Random(0).getstate(), "numpy": np.random.RandomState(0).get_state(),
+        "cpu": torch.get_rng_state(), "cuda": [torch.get_rng_state()],
+    }  # fmt: skip
+
+
+def _generators() -> dict[str, Any]:
+    import numpy as np
+
+    return {"generator": np.random.default_rng(0), "state": np.random.RandomState(0)}
+
+
+def _plain() -> dict[str, Any]:
+    return {
+        "set": {1, 2}, "frozen": frozenset({"a"}), "bytes": b"x", "array": bytearray(b"y"),
+        "complex": 1j, "none": None, "long": 1 << 80, "nan": float("nan"), "deep": [[[[1]]]],
+        "slice": slice(1, 2), "range": range(3), "unicode": "权重 ✓",
+    }  # fmt: skip
+
+
+def _library() -> dict[str, Any]:
+    return {
+        "ordered": collections.OrderedDict(a=1), "counter": collections.Counter("aab"),
+        "default": collections.defaultdict(list, a=[1]), "deque": collections.deque([1], maxlen=3),
+        "when": datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC), "took": datetime.timedelta(1),
+        "decimal": decimal.Decimal("1.5"), "fraction": fractions.Fraction(1, 3),
+        "id": uuid.UUID(int=3),
+    }  # fmt: skip
+
+
+def _namespace() -> dict[str, Any]:
+    arguments = argparse.Namespace(lr=0.1, layers=[1, 2], data=pathlib.Path("data"))
+    return {"args": arguments, "out": pathlib.PurePosixPath("runs/1")}
+
+
+def _metadata_state() -> Any:
+    return _model().state_dict()
+
+
+def _whole_model() -> Any:
+    return _model()
+
+
+def _copied_optimizer() -> Any:
+    import torch
+
+    optimizers = [
+        torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9),
+        torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]),
+        torch.optim.LBFGS([torch.nn.Parameter(torch.ones(2))]),
+    ]
+    return [copy.deepcopy(optimizer.state_dict()) for optimizer in optimizers]
+
+
+def _pickled(make: Callable[[], Any], protocol: int) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(pickle.dumps(make(), protocol)) and None
+
+
+def _write_script(path: Path) -> None:
+    import torch
+
+    torch.jit.save(torch.jit.trace(_model().eval(), torch.ones(3, 4)), str(path))
+
+
+def _write_dcp(path: Path) -> None:
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    value = {"weight": torch.arange(8.0), "epoch": 3, "name": "a"}
+    dcp.save(value, storage_writer=dcp.FileSystemWriter(path, sync_files=False), no_dist=True)
+
+
+def _write_dcp_training(path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    model, optimizer, _ = _trained()
+    value = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 3}
+    dcp.save(value, storage_writer=dcp.FileSystemWriter(path, sync_files=False), no_dist=True)
+
+
+def _write_tar(path: Path) -> None:
+    import torch
+    from bench.subjects import write_tar
+
+    state = {"a.weight": torch.ones(2, 2), "b.weight": torch.zeros(3)}
+    write_tar(path, {"model": state}, list(state.values()))
+
+
+def _write_unchecked(path: Path) -> None:
+    import torch
+
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(_training(), path)
+    finally:
+        torch.serialization.set_crc32_options(True)
+
+
+def _write_stream(path: Path) -> None:
+    """`torch.save` into memory, written elsewhere: another archive name."""
+    import torch
+
+    out = io.BytesIO()
+    torch.save({"module." + name: value for name, value in _metadata_state().items()}, out)
+    path.write_bytes(out.getvalue())
+
+
+# name, kind, writer, expected
+_ROWS: Final[tuple[tuple[str, str, Callable[[Path], None], tuple[str, ...]], ...]] = (
+    ("state-dict.pt", "weights", _save(_metadata_state), ()),
+    ("state-dict-protocol-4.pt", "weights", _save(_metadata_state, pickle_protocol=4), ()),
+    ("state-dict-protocol-5.pt", "weights", _save(_metadata_state, pickle_protocol=5), ()),
+    ("data-parallel.pth", "weights", _write_stream, ()),
+    ("pytorch_model.bin", "weights", _save(_metadata_state), ()),
+    ("training.pt", "training state", _save(_training), ()),
+    ("training-unchecked.pt", "training state", _write_unchecked, ()),
+    ("optimizer.pt", "training state", _save(lambda: _trained()[1].state_dict()), ()),
+    ("optimizers.pt", "training state", _save(_copied_optimizer), ()),
+    ("scheduler.pt", "training state", _save(lambda: _trained()[2].state_dict()), ()),
+    ("dtypes.pt", "weights", _save(_dtypes), ()),
+    ("views.pt", "weights", _save(_views), ()),
+    ("tied.pt", "weights", _save(_tied), ()),
+    ("odd.pt", "weights", _save(_odd), ()),
+    ("sparse.pt", "weights", _save(_sparse), ()),
+    ("quantised.pt", "weights", _save(_quantised), ()),
+    ("nested-tensor.pt", "weights", _save(_nested), ()),
+    ("empty.pt", "weights", _save(dict), ()),
+    ("one-tensor.pt", "weights", _save(lambda: _dtypes()["float32"]), ()),
+    ("legacy-state-dict.pt", "old formats",
+     _save(_metadata_state, _use_new_zipfile_serialization=False), ()),
+    ("legacy-training.pt", "old formats",
+     _save(_training, _use_new_zipfile_serialization=False), ()),
+    ("legacy-views.pt", "old formats", _save(_views, _use_new_zipfile_serialization=False), ()),
+    ("tar.pt", "old formats", _write_tar, ()),
+    ("numpy-values.pt", "values", _save(_numpy), ()),
+    ("random-states.pth", "values", _save(_random_states), ()),
+    ("generators.pt", "values", _save(_generators), ()),
+    ("plain-values.pt", "values", _save(_plain), ()),
+    ("library-values.pt", "values", _save(_library), ()),
+    ("namespace.pt", "values", _save(_namespace), ()),
+    ("namespace-legacy.pt", "values",
+     _save(_namespace, _use_new_zipfile_serialization=False), ()),
+    ("whole-module.pt", "whole modules", _save(_whole_model), ()),
+    ("torchscript.pt", "TorchScript", _write_script, ()),
+    ("dcp", "DCP", _write_dcp, ()),
+    ("dcp-training", "DCP", _write_dcp_training, ()),
+    ("tensor.pkl", "pickles", _pickled(lambda: _dtypes()["float32"], 4), ()),
+    ("state-dict.pkl", "pickles", _pickled(_metadata_state, 2), ()),
+    ("whole-module.pkl", "pickles", _pickled(_whole_model, 4), ()),
+    ("numpy-values.pkl", "pickles", _pickled(_numpy, 4), ()),
+    ("numpy-values-2.pkl", "pickles", _pickled(_numpy, 2), ()),
+    ("library-values.pkl", "pickles", _pickled(_library, 4), ()),
+    ("library-values-0.pkl", "pickles", _pickled(_library, 0), ()),
+    ("plain-values-5.pkl", "pickles", _pickled(_plain, 5), ()),
+    ("plain-values-1.pkl", "pickles", _pickled(_plain, 1), ()),
+)  # fmt: skip
+
+
+def samples() -> Iterator[Sample]:
+    """One file or folder for each row."""
+    for name, kind, write, expect in _ROWS:
+        yield Sample(
+            name=f"benign-torch-{name}", kind=f"torch: {kind}", source="torch", write=write,
+            hostile=False, expect=expect,
+        )  # fmt: skip

@@ -1,0 +1,106 @@
+"""The tables of `scan.py`, from its result file."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any, Final
+
+#: Rows, and the classes that each begins with.
+_ROWS: Final = (
+    ("calls of the standard library", ("standard library",)),
+    ("calls of torch, NumPy and other libraries", ("libraries",)),
+    ("functions reached without being named", ("indirection",)),
+    ("tricks of the pickle machine", ("pickle machine",)),
+    ("ZIP tricks", ("ZIP",)),
+    ("torch: legacy, tar, DCP, TorchScript, `weights_only`", ("torch formats",)),
+    ("NumPy, joblib, compressed, renamed, 7z", ("containers",)),
+    ("folders, templates, ONNX, Keras", ("folders", "templates", "ONNX")),
+)
+
+
+def table(result: dict[str, Any]) -> str:
+    """The section of the page of benchmarks."""
+    tools = result["tools"]
+    files = result["files"]
+    hostile = [name for name, file in files.items() if file["hostile"]]
+    benign = [name for name, file in files.items() if not file["hostile"]]
+    proved = [name for name, ran in result["ran"].items() if ran == "yes"]
+    versions = ", ".join(f"{tool} {result['versions'][tool]}" for tool in tools)
+    lines = [
+        "## Scanners side by side", "",
+        (f"`python bench/scan.py`, commit {result['commit']}: {versions}. {len(hostile)} "
+        f"adversarial and {len(benign)} benign files and folders, all made by code (`bench/scan_corpus/`). "
+        f"{len(proved)} of the adversarial ones were loaded by the real loader, and their payload "
+        "ran."), "",
+        ("Each cell: called unsafe / flagged at all. *Unsafe* is what a tool calls so itself "
+        "(everybit: `error`; picklescan: dangerous; modelscan: an issue; fickling: likely unsafe "
+        "or worse; modelaudit: critical). *At all* is everything that its gate stops on: warnings, "
+        "suspicious names, errors while reading. A file that a tool could not be run on is not "
+        "flagged."), "",
+        "| adversarial | files | " + " | ".join(tools) + " |",
+        "|---|---|" + "---|" * len(tools),
+    ]  # fmt: skip
+    for label, starts in _ROWS:
+        names = [name for name in hostile if files[name]["kind"].startswith(starts)]
+        lines.append(_row(label, names, tools))
+    lines += [
+        _row("**all**", hostile, tools),
+        _row("those whose payload was seen to run", proved, tools), "",
+        "| benign | files | " + " | ".join(tools) + " |", "|---|---|" + "---|" * len(tools),
+        _row("checkpoints and values of torch",
+             [name for name in benign if files[name]["kind"].startswith("torch")], tools),
+        _row("other libraries' files",
+             [name for name in benign if files[name]["kind"].startswith("other")], tools),
+        _row("**all**", benign, tools), "",
+        "| all files, in one process | " + " | ".join(tools) + " |",
+        "|---|" + "---|" * len(tools),
+        "| median time of a file | " + " | ".join(_median(tools[tool]) for tool in tools) + " |",
+        "| could not be run on | " + " | ".join(
+            str(sum("error" in answer for answer in tools[tool].values())) for tool in tools
+        ) + " |",
+    ]  # fmt: skip
+    lines += _speed(result)
+    return "\n".join(lines)
+
+
+def _row(label: str, names: list[str], tools: dict[str, Any]) -> str:
+    cells = []
+    for told in tools.values():
+        unsafe = sum(told[name]["unsafe"] for name in names)
+        flagged = sum(told[name]["flagged"] for name in names)
+        cells.append(f"{unsafe} / {flagged}")
+    return f"| {label} | {len(names)} | " + " | ".join(cells) + " |"
+
+
+def _median(told: dict[str, Any]) -> str:
+    return _seconds(statistics.median(answer["seconds"] for answer in told.values()))
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.2g} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _speed(result: dict[str, Any]) -> list[str]:
+    lines = []
+    if "speed" in result:
+        part = result["speed"]
+        mine, theirs = part["total_s"]["everybit"], part["total_s"]["picklescan"]
+        lines += [
+            "", (f"everybit and picklescan on the same {part['files']} files, in turn, best of "
+            f"{part['rounds']} rounds each: {_seconds(mine)} against {_seconds(theirs)} for all, "
+            f"{_seconds(part['median_s']['everybit'])} against "
+            f"{_seconds(part['median_s']['picklescan'])} in the median; everybit is the faster on "
+            f"{part['faster']} of them."),
+        ]  # fmt: skip
+    large = result["large"]
+    for tool in ("everybit", "picklescan"):
+        if tool in large:
+            told = large[tool]
+            lines += [
+                "", (f"{tool}, a `torch.save` checkpoint of {large['bytes'] / 2**30:.2f} GiB in "
+                f"memory: {_seconds(statistics.median(told['seconds']))}, and "
+                f"{told['more_than_small_mib']:.1f} MiB more than for one of 1 KiB (peak "
+                f"{told['peak_mib']:.0f} MiB). The command on a small file, start-up included: "
+                f"{_seconds(told['command_s'])}."),
+            ]  # fmt: skip
+    return lines
