@@ -14,7 +14,6 @@ than `MAX_DIGITS` digits is converted, and the number of opcodes is limited.
 
 from __future__ import annotations
 
-import codecs
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -37,15 +36,6 @@ from everybit.files.pickles.nodes import (
     TupleNode,
 )
 from everybit.files.pickles.reader import Reader
-from everybit.files.pickles.written import (
-    has_other_base,
-    is_plain_float,
-    is_plain_integer,
-    parse_float,
-    parse_index,
-    parse_int,
-    parse_long,
-)
 
 if TYPE_CHECKING:
     from everybit.files.damage import MalformedError
@@ -68,6 +58,7 @@ class Machine(Reader):
         forgiving: Go on where only some loaders would: past a frame that is longer than what is
             left, and with buffers from outside.
         memo: What is in the memo already.
+        piecewise: Read as the C unpickler reads a file.
     """
 
     def __init__(
@@ -77,8 +68,9 @@ class Machine(Reader):
         *,
         forgiving: bool = False,
         memo: dict[int, Node] | None = None,
+        piecewise: bool = False,
     ) -> None:
-        super().__init__(data, start)
+        super().__init__(data, start, piecewise=piecewise)
         self.start = start
         self.forgiving = forgiving
         self.stack: list[Node] = []
@@ -98,10 +90,15 @@ class Machine(Reader):
 
     def result(self) -> Pickle:
         """Return the record, at STOP."""
+        if self.at < self.frame_end and self.crossed_at < 0:
+            self.crossed_at = self.at
         return self.record(self.pop())
 
     def record(self, result: Node, error: MalformedError | None = None) -> Pickle:
         """Return what was recorded so far."""
+        if self.crossed_at >= 0:
+            what = "reaches across the end of a frame, where loaders differ"
+            self.odd(what, trick=True, at=self.crossed_at)
         return Pickle(
             result=result,
             globals=list(self.globals.values()),
@@ -115,13 +112,15 @@ class Machine(Reader):
             extensions=self.extensions,
             oddities=list(self.oddities.values()),
             start=self.start,
+            crosses=self.crossed_at >= 0,
             error=error,
         )
 
-    def odd(self, what: str, *, trick: bool) -> None:
+    def odd(self, what: str, *, trick: bool, at: int | None = None) -> None:
         """Note what no pickler writes, each kind once."""
         if len(self.oddities) < _MAX_ODDITIES:
-            self.oddities.setdefault(what, Oddity(what, self.at - 1, trick))
+            position = self.at - 1 if at is None else at
+            self.oddities.setdefault(what, Oddity(what, position, trick))
 
     # -- the stack -------------------------------------------------------------------------------
 
@@ -268,6 +267,8 @@ class Machine(Reader):
             if not self.forgiving:
                 raise self.ended("has a frame longer than itself", self.at - 9)
             self.odd("has a frame longer than itself", trick=False)
+            return
+        self.enter_frame(length)
 
     def stack_global(self) -> None:
         """STACK_GLOBAL; a name that a call makes is not known, and "?" stands for it."""
@@ -351,51 +352,6 @@ class Machine(Reader):
         value, key = self.pop(), self.pop()
         self.set_items([key, value])
 
-    def integer_line(self) -> None:
-        """INT, which also writes booleans."""
-        text = self.line()
-        value = parse_int(text)
-        if not is_plain_integer(text):
-            self.odd_number(text, "an integer")
-        self.push(value)
-
-    def long_line(self) -> None:
-        """LONG."""
-        text = self.line()
-        self.push(parse_long(text))
-        if not is_plain_integer(text.removesuffix(b"L")):
-            self.odd_number(text, "an integer")
-
-    def float_line(self) -> None:
-        """FLOAT."""
-        text = self.line()
-        self.push(parse_float(text))
-        if not is_plain_float(text):
-            self.odd_number(text, "a float")
-
-    def odd_number(self, text: bytes, what: str) -> None:
-        """Note a number that other readers take for another one, or for none."""
-        if b"\0" in text:
-            self.odd(f"writes {what} with a NUL byte in it", trick=True)
-        else:
-            trick = has_other_base(text)
-            self.odd(f"writes {what} as no pickler does", trick=trick)
-
-    def index_line(self) -> int:
-        """Return the memo key of GET or PUT."""
-        text = self.line()
-        key = parse_index(text)
-        if not text.isdigit():
-            self.odd_number(text, "a memo key")
-        return key
-
-    def string_line(self) -> None:
-        """STRING."""
-        text = self.line()
-        if len(text) < 2 or text[0] != text[-1] or text[:1] not in (b"'", b'"'):
-            raise self.error("holds a string without quotes", self.at)
-        self.push(Text(codecs.escape_decode(text[1:-1])[0]))
-
     def extension(self, code: int) -> None:
         """EXT1 to EXT4."""
         if code <= 0:
@@ -403,21 +359,6 @@ class Machine(Reader):
         made = Extension(code, self.at - 1)
         self.extensions.append(made)
         self.push(made)
-
-    def blob(self, length: int) -> None:
-        """BINBYTES and its kin."""
-        start = self.at
-        self.push(Blob(self.take(length), start))
-
-    def byte_array(self, length: int) -> None:
-        """BYTEARRAY8."""
-        start = self.at
-        self.push(Blob(self.take(length), start, mutable=True))
-
-    def text(self, length: int) -> None:
-        """BINUNICODE and its kin."""
-        # "surrogatepass", as every unpickler does; the rest cannot be decoded by them either.
-        self.push(self.take(length).decode("utf-8", "surrogatepass"))
 
     def out_of_band(self) -> None:
         """NEXT_BUFFER: a file has none."""

@@ -198,6 +198,7 @@ class Pickle:
         extensions: Every code of the extension registry that it asks for, in order.
         oddities: What no pickler writes, each kind once.
         start: Offset of the first opcode.
+        crosses: Something reaches across the end of a frame, where loaders differ.
         error: Why it cannot be followed to STOP; the rest is what an unpickler does before that.
     """
 
@@ -213,4 +214,5 @@ class Pickle:
     extensions: list[Extension] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     start: int = 0
+    crosses: bool = False
     error: MalformedError | None = None

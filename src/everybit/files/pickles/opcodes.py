@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
+from everybit.files.pickles import operands
 from everybit.files.pickles.machine import Machine
 from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text, TupleNode
 
@@ -121,9 +122,9 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"N": _constant(None),
     b"\x88": _constant(True),
     b"\x89": _constant(False),
-    b"I": Machine.integer_line,
-    b"L": Machine.long_line,
-    b"F": Machine.float_line,
+    b"I": operands.integer_line,
+    b"L": operands.long_line,
+    b"F": operands.float_line,
     b"J": _number(_I32),
     b"K": _number(_U8),
     b"M": _number(_U16),
@@ -131,17 +132,17 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x8a": _long(_U8),
     b"\x8b": _long(_I32),
     # text and bytes
-    b"S": Machine.string_line,
+    b"S": operands.string_line,
     b"T": _sized(_text8, _I32),
     b"U": _sized(_text8, _U8),
     b"V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
-    b"X": _sized(Machine.text, _U32),
-    b"\x8c": _sized(Machine.text, _U8),
-    b"\x8d": _sized(Machine.text, _U64),
-    b"B": _sized(Machine.blob, _U32),
-    b"C": _sized(Machine.blob, _U8),
-    b"\x8e": _sized(Machine.blob, _U64),
-    b"\x96": _sized(Machine.byte_array, _U64),
+    b"X": _sized(operands.text, _U32),
+    b"\x8c": _sized(operands.text, _U8),
+    b"\x8d": _sized(operands.text, _U64),
+    b"B": _sized(operands.blob, _U32),
+    b"C": _sized(operands.blob, _U8),
+    b"\x8e": _sized(operands.blob, _U64),
+    b"\x96": _sized(operands.byte_array, _U64),
     b"\x97": Machine.out_of_band,
     b"\x98": Machine.read_only,
     # containers
@@ -162,11 +163,11 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x90": lambda m: m.extend(m.pop_mark(), Change.ADD),
     b"\x91": Machine.frozenset,
     # the memo
-    b"p": lambda m: m.memoize(m.index_line()),
+    b"p": lambda m: m.memoize(operands.index_line(m)),
     b"q": lambda m: m.memoize(m.number(_U8)),
     b"r": lambda m: m.memoize(m.number(_U32)),
     b"\x94": lambda m: m.memoize(len(m.memo)),
-    b"g": lambda m: m.recall(m.index_line()),
+    b"g": lambda m: m.recall(operands.index_line(m)),
     b"h": lambda m: m.recall(m.number(_U8)),
     b"j": lambda m: m.recall(m.number(_U32)),
     # names, calls and objects from outside

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.files.damage import MalformedError, TooLargeError, malformed
 from everybit.files.pickles.machine import Machine
 from everybit.files.pickles.opcodes import MAX_STEPS, follow, interpret
+from everybit.files.pickles.raw_arrays import ArrayMachine, names_wrapper
 from everybit.files.pickles.reader import PickleEndsError
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Stream:
     Attributes:
         pickles: In order. The last one has an `error` where it cannot be followed to its STOP: it
             then says what an unpickler does before it fails.
+        others: Other readings of the same bytes, where loaders differ, and pickles within: as the
+            C unpickler reads a file piece by piece, and as joblib reads and does not read raw
+            arrays. What they reach counts too.
         end: Offset after the last STOP; 0 without one.
         size: Number of bytes that were given.
     """
@@ -42,6 +46,7 @@ class Stream:
     pickles: tuple[Pickle, ...]
     end: int
     size: int
+    others: tuple[Pickle, ...] = ()
 
     @property
     def error(self) -> MalformedError | None:
@@ -65,26 +70,44 @@ def read_pickles(data: bytes, *, max_steps: int | None = None) -> Stream:
         data: The bytes; no more than a caller is willing to hold.
         max_steps: Most opcodes to follow, in all pickles together; `MAX_STEPS` where None.
     """
-    steps_left = MAX_STEPS if max_steps is None else max_steps
+    steps = MAX_STEPS if max_steps is None else max_steps
+    pickles, end = _follow_all(data, steps)
+    others: list[Pickle] = []
+    if any(pickle.crosses for pickle in pickles):
+        others += _follow_all(data, steps, piecewise=True)[0]
+    if any(names_wrapper(node) for pickle in pickles for node in pickle.globals):
+        machine = ArrayMachine(data)
+        error, _ = follow(machine, steps)
+        found = machine.record(None, error) if error is not None else machine.result()
+        # Read by joblib it is whole; what a plain unpickler makes of the arrays is another reading.
+        others += [*machine.inner, *(pickles if error is None else [found])]
+        if error is None:
+            pickles, end = [found], found.end
+    return Stream(pickles=tuple(pickles), others=tuple(others), end=end, size=len(data))
+
+
+def _follow_all(data: bytes, steps: int, *, piecewise: bool = False) -> tuple[list[Pickle], int]:
+    """Return the pickles that follow each other, and the offset after the last STOP."""
     pickles: list[Pickle] = []
     earlier: dict[int, Node] = {}
     at = end = 0
     while at < len(data) or not pickles:
-        machine = Machine(data, at, forgiving=True)
-        error, steps = follow(machine, steps_left)
+        machine = Machine(data, at, forgiving=True, piecewise=piecewise)
+        error, taken = follow(machine, steps)
         if error is not None and machine.lacks_memo and earlier:
             # One unpickler that reads several pickles keeps its memo, as the pickler kept its own.
-            machine = Machine(data, at, forgiving=True, memo=earlier)
-            error, more = follow(machine, max(steps_left - steps, 0))
-            steps += more
-        steps_left -= steps
+            machine = Machine(data, at, forgiving=True, piecewise=piecewise, memo=earlier)
+            error, more = follow(machine, max(steps - taken, 0))
+            taken += more
+        steps -= taken
         if error is not None:
             pickles.append(machine.record(None, error))
             break
         pickles.append(machine.result())
         earlier |= machine.memo
-        at = end = machine.at
-    return Stream(pickles=tuple(pickles), end=end, size=len(data))
+        end = machine.at
+        at = max(end, machine.frame_end) if piecewise else end
+    return pickles, end
 
 
 def read_pickle_at(
