@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from everybit.core.errors import PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.outcome import Outcome
+from everybit.files.scans.beside import find_code_beside
 from everybit.files.scans.folders import list_folder
 from everybit.files.scans.scanning import scan_file
 from everybit.files.source import ByteSource
@@ -69,6 +70,7 @@ def _scan_folder(path: Path, total: Outcome, progress: Callable[[int], None]) ->
     total.skipped += folder.skipped
     if not folder.files and not folder.skipped:
         total.skipped.append(Skipped(what=str(path), why="it holds no file"))
+    total.findings += find_code_beside(folder.files)
     for name, place in folder.files.items():
         try:
             total.add(_scan_one(place, name, named=False))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from everybit.files.pickles.stream import read_pickles
+from everybit.files.scans.held import Held
+from everybit.files.scans.names import name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,11 +23,17 @@ if TYPE_CHECKING:
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_NODES: Final = 2_000_000
 _MAX_LISTED: Final = 16
+_KERNEL_KEY: Final = re.compile(r"_?(?:attn|experts|mlp|moe)_implementation(?:_internal)?")
+#: A pickle in Base64: its mark and the protocols 2 to 5 give these letters.
+_PICKLED: Final = re.compile(rb"\"(gA[I-X](?:[A-Za-z0-9+/]|\\n)+={0,2}(?:\\n)?)\"")
+_MAX_PICKLES: Final = 1000
+#: Shorter letters that only look like a pickle are a word.
+_SHORT_BYTES: Final = 48
 #: Words without which none of the questions below can have an answer. A JSON escape can spell a
 #: letter, so one of those asks for a closer look too.
 _WORDS: Final = re.compile(
     rb"auto_map|chat_template|class_name|custom_pipelines|auto_mapping|_target_|\"type\"|"
-    rb"parent_library|custom_generate|\\u00[2-7]"
+    rb"parent_library|_implementation|weight_map|\\u00[2-7]"
 )
 #: Libraries that a config may name as the home of a class.
 _KNOWN_HOMES: Final = frozenset(
@@ -40,6 +52,8 @@ def look_into_json(content: Content, walk: Walk) -> None:
                 return
         return
     data = source.read(0, source.size)
+    if b'"gA' in data:
+        _look_into_strings(content, walk, data)
     if not _WORDS.search(data):
         walk.outcome.count("configs")
         return
@@ -53,6 +67,28 @@ def look_into_json(content: Content, walk: Walk) -> None:
     look_into_value(content, walk, value)
 
 
+def _look_into_strings(content: Content, walk: Walk, data: bytes) -> None:
+    """Judge the pickles that stand in strings, as agents and pipelines keep their objects."""
+    for index, match in enumerate(_PICKLED.finditer(data)):
+        if index >= _MAX_PICKLES:
+            walk.closed(content, f"it holds more than {_MAX_PICKLES} pickles in its strings")
+            return
+        try:
+            raw = base64.b64decode(match[1].replace(b"\\n", b""))
+        except ValueError:
+            continue
+        if not read_pickles(raw).whole and len(raw) < _SHORT_BYTES:
+            continue
+        inner = replace(
+            content,
+            source=Held(content.source.path, [raw]),
+            member=content.inside(f"string at {match.start() + 1}"),
+            start=None,
+            depth=content.depth + 1,
+        )
+        walk.look(inner, walk)
+
+
 def _pieces(content: Content) -> Iterator[bytes]:
     last = b""
     for chunk in content.source.chunks():
@@ -64,6 +100,8 @@ def _pieces(content: Content) -> Iterator[bytes]:
 def look_into_value(content: Content, walk: Walk, value: Any) -> None:
     """Tell what a parsed config asks for."""
     _tell_auto_map(content, walk, value)
+    _tell_kernels(content, walk, value)
+    _tell_shards(content, walk, value)
     _tell_modules(content, walk, value)
     _tell_templates(content, walk, value)
     if isinstance(value, dict) and ("class_name" in value or "config" in value):
@@ -144,6 +182,44 @@ def _is_there(folder: Path, name: str) -> bool:
         return (folder / name).is_file()
     except (OSError, ValueError):
         return False
+
+
+def _tell_kernels(content: Content, walk: Walk, value: Any) -> None:
+    """Tell of kernels that Transformers would fetch from a repository and import."""
+    named = {
+        text: key
+        for node in _every_dict(value)
+        for key, text in node.items()
+        if isinstance(text, str) and _KERNEL_KEY.fullmatch(key) and "/" in text
+    }
+    if named:
+        first = next(iter(named))
+        walk.tell(
+            content,
+            f"asks its loader to run a kernel of another repository: {first} ({named[first]})",
+            rule_id="PKL205",
+            repositories=list(named)[:_MAX_LISTED],
+        )
+
+
+def _tell_shards(content: Content, walk: Walk, value: Any) -> None:
+    """Tell of an index that sends its loader to files outside the folder."""
+    shards = value.get("weight_map") if isinstance(value, dict) else None
+    names = (
+        {name for name in shards.values() if isinstance(name, str)}
+        if isinstance(shards, dict)
+        else set()
+    )
+    odd = {name: name_problem(name) for name in sorted(names) if name_problem(name)}
+    if odd:
+        first = next(iter(odd))
+        walk.tell(
+            content,
+            f"sends its loader to {first!r}, which {odd[first]}",
+            trick="index",
+            files=dict(list(odd.items())[:_MAX_LISTED]),
+            remedy="Do not load by it: fetch the index again from its source.",
+        )
 
 
 def _tell_modules(content: Content, walk: Walk, value: Any) -> None:

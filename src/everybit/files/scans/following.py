@@ -8,15 +8,13 @@ each of its parts stands in the file.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.machine import Machine
-from everybit.files.pickles.nodes import Call, DictNode, Global, TupleNode
 from everybit.files.pickles.opcodes import MAX_STEPS, follow
+from everybit.files.pickles.raw_arrays import OBJECTS, is_wrapper, measure_array
 from everybit.files.pickles.reader import PickleEndsError
-from everybit.files.pickles.torch_values import as_text
 
 if TYPE_CHECKING:
     from everybit.files.damage import MalformedError
@@ -25,14 +23,10 @@ if TYPE_CHECKING:
 
 #: What marks a pickle that joblib may have interrupted.
 WRAPPER: Final = b"NumpyArrayWrapper"
-_WRAPPER_MODULES: Final = frozenset(
-    {"joblib.numpy_pickle", "sklearn.externals.joblib.numpy_pickle"}
-)
 _LARGE_BYTES: Final = 1024 * 1024
 _FIRST_PIECE_BYTES: Final = 4 * 1024 * 1024
 #: Of the opcodes that stay; a longer pickle is not looked into.
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
-_MAX_FIELDS: Final = 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,28 +80,30 @@ class _Follower(Machine):
         data: The first bytes.
         base: Where they stand in the file.
         size: Size of the file.
+        joblib: Raw elements may interrupt it.
     """
 
-    def __init__(self, data: bytes, base: int, size: int) -> None:
-        super().__init__(data)
+    def __init__(self, data: bytes, base: int, size: int, *, joblib: bool) -> None:
+        super().__init__(data, forgiving=True)
+        self.joblib = joblib
         self.base = base
         self.size = size
         self.cut: list[tuple[int, int, bytes]] = []
-        self.wrapper: dict[str, Node] = {}
+        self.wrapper: Node = None
 
     def build(self) -> None:
         """BUILD, which interrupts where it completes a wrapper of joblib's."""
         super().build()
         target = self.top()
-        if isinstance(target, Call) and _is_wrapper(target):
-            self.wrapper = _fields(target.state)
+        if self.joblib and is_wrapper(target):
+            self.wrapper = target.state
             raise _InterruptError
 
-    def take(self, length: int) -> bytes:
+    def take(self, length: int, *, framed: bool = True) -> bytes:
         """Return the next bytes; none of a large string, whose header is noted as an empty one."""
         start = self.at
         if length <= _LARGE_BYTES or self.base + start + length > self.size:
-            return super().take(length)
+            return super().take(length, framed=framed)
         width = 8 if self.data[start - 9 : start - 8] in (b"\x8d", b"\x8e", b"\x96") else 4
         head = self.data[start - width - 1 : start - width] + bytes(width)
         self.cut.append((start - width - 1, start + length, head))
@@ -115,36 +111,25 @@ class _Follower(Machine):
         return b""
 
 
-def _is_wrapper(call: Call) -> bool:
-    function = call.function
-    if isinstance(function, Global) and function.qualified == "copyreg._reconstructor":
-        function = call.arguments[0] if call.arguments else None
-    return (
-        isinstance(function, Global)
-        and function.name == "NumpyArrayWrapper"
-        and function.module in _WRAPPER_MODULES
-    )
+def follow_pickle(source: ByteSource, start: int = 0, *, joblib: bool = True) -> Followed:
+    """Follow one pickle from an offset to its STOP, or as far as an unpickler would come.
 
-
-def _fields(state: Node) -> dict[str, Node]:
-    pairs = state.pairs if isinstance(state, DictNode) else []
-    named = ((as_text(key), value) for key, value in pairs)
-    return {key: value for key, value in named if isinstance(key, str)}
-
-
-def follow_pickle(source: ByteSource, start: int = 0) -> Followed:
-    """Follow one pickle from an offset to its STOP, or as far as an unpickler would come."""
+    Args:
+        source: The file.
+        start: Where it begins.
+        joblib: Raw elements may interrupt it; they do not in an array of objects.
+    """
     piece = _FIRST_PIECE_BYTES
     while True:
-        found = _attempt(source, start, piece)
+        found = _attempt(source, start, piece, joblib=joblib)
         if found is not None:
             return found
         piece *= 4
 
 
-def _attempt(source: ByteSource, start: int, piece: int) -> Followed | None:
+def _attempt(source: ByteSource, start: int, piece: int, *, joblib: bool) -> Followed | None:
     """Follow a pickle in windows of a size; None where one opcode does not fit into a window."""
-    machine = _Follower(source.read(start, piece), start, source.size)
+    machine = _Follower(source.read(start, piece), start, source.size, joblib=joblib)
     found = Followed()
     begin, steps = 0, 0
     while True:
@@ -175,24 +160,28 @@ def _attempt(source: ByteSource, start: int, piece: int) -> Followed | None:
         if past and isinstance(error, PickleEndsError):
             skip_to = machine.base + machine.at
         elif interrupted:
-            wrapper = machine.wrapper
-            raw = _raw_range(source, found.end, wrapper)
-            if raw is None:
+            measured = measure_array(machine.wrapper)
+            if measured is None:
                 found.error = machine.error("describes an array that cannot be", machine.at)
                 return found
-            skip_to = raw[1]
-            if _holds_objects(wrapper):
-                inner = follow_pickle(source, raw[0])
-                found.objects.append((raw[0], inner.end))
-                skip_to = inner.end
+            size, padded = measured
+            if size == OBJECTS:
+                skip_to = follow_pickle(source, found.end, joblib=False).end
+                found.objects.append((found.end, skip_to))
             else:
+                raw = _raw_range(source, found.end, size, padded=padded)
+                if raw is None:
+                    found.error = machine.ended("ends within an array", machine.at)
+                    return found
                 found.arrays.append(raw)
+                skip_to = raw[1]
         else:
             found.error = error
             return found
         if found.num_kept > MAX_KEPT_BYTES:
             found.error = machine.error("is too long to be followed", machine.at)
             return found
+        machine.frame_end = 0
         begin = skip_to - machine.base
         if begin < len(machine.data):
             machine.at = begin
@@ -201,52 +190,9 @@ def _attempt(source: ByteSource, start: int, piece: int) -> Followed | None:
         begin = 0
 
 
-def _holds_objects(wrapper: dict[str, Node]) -> bool:
-    """Return whether a pickle stands in place of the elements: also of records with an object."""
-    waiting, seen = [wrapper.get("dtype")], 0
-    while waiting and seen < _MAX_FIELDS:
-        node = waiting.pop()
-        seen += 1
-        if not isinstance(node, Call):
-            continue
-        if _dtype_code(node).lstrip("<>|=").startswith("O"):
-            return True
-        for item in node.state.items if isinstance(node.state, TupleNode) else []:
-            if isinstance(item, DictNode):
-                fields = [value for _, value in item.pairs]
-                waiting += [f.items[0] for f in fields if isinstance(f, TupleNode) and f.items]
-    return False
-
-
-def _raw_range(source: ByteSource, at: int, wrapper: dict[str, Node]) -> tuple[int, int] | None:
-    """Return where the elements lie that a wrapper announces; None where it does not say."""
-    if _holds_objects(wrapper):
-        return at, at
-    shape, size = wrapper.get("shape"), _itemsize(wrapper.get("dtype"))
-    if not isinstance(shape, TupleNode) or size is None:
-        return None
-    if not all(type(n) is int and 0 <= n < 1 << 48 for n in shape.items) or len(shape.items) > 64:
-        return None
-    if type(wrapper.get("numpy_array_alignment_bytes")) is int:
+def _raw_range(source: ByteSource, at: int, size: int, *, padded: bool) -> tuple[int, int] | None:
+    """Return where the elements of an array lie; None where the file ends before them."""
+    if padded:
         # One byte says how many of padding follow.
         at += 1 + int.from_bytes(source.read(at, 1), "little")
-    end = at + size * math.prod(shape.items)
-    return (at, end) if end <= source.size else None
-
-
-def _dtype_code(node: Node) -> str:
-    if isinstance(node, Call) and node.name == "numpy.dtype" and node.arguments:
-        code = as_text(node.arguments[0])
-        return code if isinstance(code, str) else ""
-    return ""
-
-
-def _itemsize(node: Node) -> int | None:
-    """Return the bytes an element of a dtype that NumPy pickled; None where it does not say."""
-    code = _dtype_code(node).lstrip("<>|=")
-    digits = code[1:].partition("[")[0]
-    if code[:1] in ("M", "m") and not digits:
-        digits = "8"
-    if not digits.isdigit() or len(digits) > 12:
-        return None
-    return (4 if code[:1] == "U" else 1) * int(digits)
+    return (at, at + size) if at + size <= source.size else None

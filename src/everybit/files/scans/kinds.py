@@ -161,4 +161,6 @@ def _ends_as_zip(source: ByteSource) -> bool:
     size = int.from_bytes(tail[at + 12 : at + 16], "little")
     count = int.from_bytes(tail[at + 10 : at + 12], "little")
     end = max(0, source.size - _TAIL_BYTES) + at
+    if at >= 20 and tail[at - 20 : at - 16] == b"PK\x06\x07":
+        end -= 20 + 56  # the two records of ZIP64
     return count > 0 and (size >= 0xFFFFFFFF or source.read(end - size, 4) == b"PK\x01\x02")

@@ -142,13 +142,31 @@ def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
     judge(content, walk, found.data, place=found.offset_of)
     for start, _ in found.objects:
         # An array of objects is a pickle of its own, in the middle of this one.
-        inner = follow_pickle(content.source, start)
+        inner = follow_pickle(content.source, start, joblib=False)
         walk.outcome.count("pickles")
         judge(content, walk, inner.data, place=inner.offset_of)
+    if found.arrays:
+        _judge_as_plain(content, walk, found)
     for start, end in found.arrays[:_MAX_PEEKED]:
         head = content.source.read(start, min(_PEEK_BYTES, end - start))
         if head[:1] == b"\x80" and begins_pickle(head) and end - start <= WHOLE_BYTES:
             _look_into_string(content, walk, start, end)
+
+
+def _judge_as_plain(content: Content, walk: Walk, found: Followed) -> None:
+    """Judge what an unpickler does that knows nothing of joblib and runs into raw elements."""
+    start = found.parts[0][0]
+    data = content.source.read(start, WHOLE_BYTES)
+    known = {finding.evidence.get("name") for finding in walk.outcome.findings}
+    outcome = judge_pickles(
+        data,
+        path=content.path,
+        member=content.member,
+        start=-1 if content.start is None else content.start + start,
+    )
+    for finding in outcome.findings:
+        if finding.rule == "PKL201" and finding.evidence.get("name") not in known:
+            walk.outcome.findings.append(finding)
 
 
 def _look_into_string(content: Content, walk: Walk, start: int, end: int) -> None:

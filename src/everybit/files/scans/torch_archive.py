@@ -34,6 +34,7 @@ class Layout:
         sources: Members of Python source that loading it would run.
         libraries: Members of compiled code.
         code: TorchScript sources, by name.
+        has_checksums: Its members carry checksums.
     """
 
     root: str = ""
@@ -42,6 +43,7 @@ class Layout:
     sources: list[str] = field(default_factory=list)
     libraries: list[str] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
+    has_checksums: bool = True
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> Layout:

@@ -105,6 +105,12 @@ def _comment(source: ByteSource, directory_end: int) -> tuple[int, int] | None:
     return directory_end + at + zr.END.size, directory_end + len(tail)
 
 
+def count_ends(source: ByteSource) -> int:
+    """Return how many end records stand where readers look for the one."""
+    start = max(0, source.size - 65535 - 2 * zr.END.size)
+    return source.read(start, source.size - start).count(zr.END_MARK)
+
+
 def _find(source: ByteSource, mark: bytes, start: int, end: int) -> Iterator[int]:
     at = start
     end = min(end, start + _MAX_SEARCHED_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,9 @@ from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.expanding import BombError, ExpandError, expand, expand_head
 from everybit.files.scans.held import Held
 from everybit.files.scans.kinds import HEAD_BYTES
-from everybit.files.scans.zip_gaps import find_gaps
+from everybit.files.scans.streams import WHOLE_BYTES
+from everybit.files.scans.walk import FREE_BYTES, MAX_RATIO
+from everybit.files.scans.zip_gaps import count_ends, find_gaps
 from everybit.files.scans.zip_records import (
     Entry,
     method_name,
@@ -89,17 +92,26 @@ def _look_into_one(content: Content, walk: Walk) -> None:
     try:
         archive = read_archive(source)
     except MalformedError as error:
-        walk.damaged(content, error.damage)
+        if count_ends(source) > 1:
+            walk.tell(
+                content,
+                "has several end records, of which each reader may take another one",
+                trick="end records that disagree",
+                records=[error.damage.message],
+            )
+        else:
+            walk.damaged(content, error.damage)
         _look_into_remains(content, walk, [])
         return
     entries = read_entries(source, archive.directory_start)
-    tell_damages(content, walk, archive)
+    tell_damages(content, walk, archive, entries)
     tell_entries(content, walk, entries)
     places = [_place(source, member) for member in archive.members]
     known = [place for place in places if place is not None]
     from everybit.files.scans.torch_archive import Layout
 
     layout = Layout.of(archive.members)
+    layout.has_checksums = archive.has_checksums
     for place in known:
         _look_into_member(content, walk, place, layout)
     _tell_gaps(content, walk, archive, entries, known)
@@ -136,11 +148,30 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
         walk.outcome.count("members")
         walk.members_left -= 1
         return
-    if member.method == zr.STORED or member.size == member.compressed_size == 0:
+    if member.method == zr.STORED:
+        if child.by_law and layout.has_checksums:
+            _tell_checksum(walk, child, member)
         layout.note(member.name, child)
         walk.look(child, walk)
         return
     _look_into_compressed(walk, place, child, layout)
+
+
+def _tell_checksum(walk: Walk, child: Content, member: Member) -> None:
+    """Tell of a pickle that fails its checksum: Python's `zipfile` refuses it, torch does not."""
+    if child.source.size > WHOLE_BYTES:
+        return
+    found = zlib.crc32(child.source.read(0, child.source.size))
+    if found != member.crc:
+        walk.warn(
+            child,
+            "fails its checksum: Python's zipfile, and what scans with it, stops there; torch "
+            "reads it",
+            trick="checksum",
+            expected=f"crc32:{member.crc:08x}",
+            found=f"crc32:{found:08x}",
+            remedy="Do not load it. `everybit verify` tells whether it is damage.",
+        )
 
 
 def _may_be_more(child: Content, member: Member) -> bool:
@@ -179,6 +210,7 @@ def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layo
             walk.closed(child, what)
             walk.look(child, walk)  # what lies there may be no such stream at all
             return
+    _tell_growth(walk, child, member)
     end = child.source.size
     head = expand_head(child.source, 0, end, kind, HEAD_BYTES, raw=raw)
     probe = replace(child, source=Held(child.source.path, [head]), start=None)
@@ -207,6 +239,19 @@ def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layo
             walk.look(child, walk)  # the headers may lie: looked at as if it were stored
     finally:
         held.close()
+
+
+def _tell_growth(walk: Walk, child: Content, member: Member) -> None:
+    """Tell of a member that promises to grow as only a bomb does, or an array of zeros."""
+    small = member.size <= MAX_RATIO * member.compressed_size + FREE_BYTES
+    if small or member.name.endswith(".npy"):
+        return
+    walk.warn(
+        child,
+        f"promises to grow more than {MAX_RATIO} times, to {member.size:,} bytes",
+        remedy="Do not unpack it; ask its author what it holds.",
+        trick="bomb",
+    )
 
 
 def _without_lzma_header(source: ByteSource, member: Member) -> ByteSource:
