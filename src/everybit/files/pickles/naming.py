@@ -50,6 +50,7 @@ _IMPORTS: Final = {
 _SAME: Final = {"builtins.vars", "copy.copy", "copy.deepcopy"}
 _ITEM: Final = {"operator.getitem", "operator.__getitem__", "_operator.getitem"}
 _ITEM_METHODS: Final = (".__getitem__", ".get", ".pop", ".setdefault")
+_MAPPINGS: Final = {"builtins.dict", "collections.OrderedDict", "builtins.mappingproxy"}
 _PARTIAL: Final = {"functools.partial", "_functools.partial", "functools.partialmethod"}
 _TYPES: Final = {
     "cloudpickle.cloudpickle._builtin_type",
@@ -211,7 +212,8 @@ class Names:
     def _item(self, function: Named, args: list[Node]) -> Named:
         owner, _, method = function.path.rpartition(".")
         held = Named(function.module, owner, sure=function.sure)
-        if method == "__getitem__" and len(args) > 1:  # unbound: dict.__getitem__(d, key)
+        unbound = method == "__getitem__" or held.qualified in _MAPPINGS  # dict.get(d, key)
+        if unbound and len(args) > 1:
             return self._attributes(args[0], args[1])
         return held.attribute(as_string(args[0]))
 

@@ -82,18 +82,19 @@ class _Place:
 
 def _judge(stream: Stream, place: _Place) -> PickledOutcome:
     outcome = PickledOutcome(pickles=list(stream.pickles), end=stream.end)
-    judged: dict[tuple[str, bool], tuple[Reached, Judgement]] = {}
+    judged: dict[str, tuple[Reached, Judgement]] = {}
     for pickle in stream.pickles:
-        for reached in find_reached(pickle):
-            judgement = judge(reached)
-            if judgement.danger is Danger.SAFE:
-                continue
-            if is_given_whole(pickle, reached.qualified):
-                continue  # its bytes are judged by what they hold
-            judged.setdefault((reached.qualified, reached.via is Via.CHANGE), (reached, judgement))
+        _judge_names(pickle, judged)
+        outcome.nested += find_nested(pickle)
+    for pickle in stream.others:
+        other: dict[str, tuple[Reached, Judgement]] = {}
+        _judge_names(pickle, other)
+        for name, item in other.items():
+            if _could_be(name):
+                judged.setdefault(name, item)
         outcome.nested += find_nested(pickle)
     broken = stream.error
-    told = sorted(judged.values(), key=lambda item: item[1].danger is not Danger.DANGEROUS)
+    told = _drop_within(judged)
     extra = {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
     for reached, judgement in told[:MAX_FINDINGS]:
         outcome.findings.append(_tell(reached, judgement, place, extra))
@@ -103,6 +104,45 @@ def _judge(stream: Stream, place: _Place) -> PickledOutcome:
     outcome.findings += _oddities(stream, place)
     _add_break(outcome, stream, place, told=bool(told))
     return outcome
+
+
+def _judge_names(pickle: Pickle, judged: dict[str, tuple[Reached, Judgement]]) -> None:
+    """Add the names of one pickle that are not known safe; the worst of each name counts."""
+    for reached in find_reached(pickle):
+        judgement = judge(reached)
+        if judgement.danger is Danger.SAFE:
+            continue
+        if is_given_whole(pickle, reached.qualified):
+            continue  # its bytes are judged by what they hold
+        name = reached.qualified
+        known = judged.get(name)
+        if known is None or _worth(reached, judgement) > _worth(*known):
+            judged[name] = (reached, judgement)
+
+
+def _worth(reached: Reached, judgement: Judgement) -> tuple[bool, bool, bool]:
+    return judgement.danger is Danger.DANGEROUS, reached.via is Via.CHANGE, reached.called
+
+
+def _could_be(name: str) -> bool:
+    # The elements of an array, read as opcodes, give names that no program has.
+    return name.isascii() and name.isprintable() and " " not in name
+
+
+def _drop_within(
+    judged: dict[str, tuple[Reached, Judgement]],
+) -> list[tuple[Reached, Judgement]]:
+    """Return what is told, dangerous names first; a module on the way to a name is left out."""
+    dangerous = [name for name, item in judged.items() if item[1].danger is Danger.DANGEROUS]
+    on_the_way = {
+        name
+        for name, (reached, _) in judged.items()
+        if not reached.called
+        and reached.via is not Via.CHANGE
+        and any(other.startswith(f"{name}.") for other in dangerous[:MAX_FINDINGS])
+    }
+    told = [item for name, item in judged.items() if name not in on_the_way]
+    return sorted(told, key=lambda item: item[1].danger is not Danger.DANGEROUS)
 
 
 def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str, Any]) -> Finding:
@@ -151,7 +191,7 @@ def _printable(text: str) -> str:
 
 def _oddities(stream: Stream, place: _Place) -> list[Finding]:
     found: dict[str, tuple[int, bool]] = {}
-    for pickle in stream.pickles:
+    for pickle in (*stream.pickles, *stream.others):
         for oddity in pickle.oddities:
             found.setdefault(oddity.what, (oddity.position, oddity.trick))
     findings = []
