@@ -125,10 +125,8 @@ def bound_in(loop: Loop) -> set[str]:
                 targets += node.targets
             case ast.AnnAssign() | ast.NamedExpr() | ast.For() | ast.AsyncFor():
                 targets.append(node.target)
-            case ast.withitem(optional_vars=ast.expr() as target):
-                targets.append(target)
-            case ast.comprehension():
-                continue
+            case ast.withitem(optional_vars=ast.expr() as entered):
+                targets.append(entered)
             case _:
                 pass
     found: set[str] = set()

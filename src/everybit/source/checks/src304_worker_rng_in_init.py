@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 RULE_ID: Final = "SRC304"
-WORDS: Final = ("default_rng", "RandomState", "Random", "Generator")
-_GENERATORS: Final = {
-    "numpy.random.default_rng": "numpy.random.Generator",
-    "numpy.random.Generator": "numpy.random.Generator",
-    "numpy.random.RandomState": "numpy.random.RandomState",
-    "random.Random": "random.Random",
-    "torch.Generator": "torch.Generator",
-}
+WORDS: Final = ("Dataset", "ImageFolder")
+_GENERATORS: Final = frozenset(
+    {
+        "numpy.random.default_rng",
+        "numpy.random.Generator",
+        "numpy.random.RandomState",
+        "random.Random",
+        "torch.Generator",
+    }
+)
+_CONSTRUCTORS: Final = tuple(name.rpartition(".")[2] for name in sorted(_GENERATORS))
 #: Methods that give a generator another state.
 _SEEDS: Final = frozenset(
     {"seed", "manual_seed", "set_state", "setstate", "bit_generator", "spawn"}
@@ -37,6 +40,8 @@ _REACHES: Final = frozenset({"get_worker_info", "dataset", "rng", "_rng", "gener
 
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each generator that all workers would share the numbers of."""
+    if not any(word in module.text for word in _CONSTRUCTORS):
+        return
     for dataset in datasets(module):
         if dataset.mentions("get_worker_info"):
             continue  # it knows of workers, and seeds or splits by them

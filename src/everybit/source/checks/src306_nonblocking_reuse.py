@@ -103,7 +103,7 @@ def _judge_read(module: Module, body: ast.AST, call: ast.Call) -> Hit | None:
     for node in sorted(inside([body]), key=place):
         if end(statement) > place(node) or exclude(module, statement, node):
             continue
-        if isinstance(node, ast.Call) and _waits(node) and not _reads_only(node, name):
+        if isinstance(node, ast.Call) and _stops(module, node, name):
             return None
         if isinstance(node, ast.Assign) and any(
             written(each) == name for target in node.targets for each in ast.walk(target)
@@ -160,9 +160,11 @@ def _outermost_view(module: Module, call: ast.Call) -> tuple[ast.expr, str | Non
         return node, None
 
 
-def _reads_only(node: ast.Call, name: str) -> bool:
-    """Whether a waiting call is the read itself: `copy.item()` waits for nothing."""
-    return isinstance(node.func, ast.Attribute) and written(node.func.value) == name
+def _stops(module: Module, node: ast.Call, name: str) -> bool:
+    """Whether a call waits for the device: a blocking copy to the CPU waits too."""
+    if isinstance(node.func, ast.Attribute) and written(node.func.value) == name:
+        return False  # the read itself: `copy.item()` waits for nothing
+    return _waits(node) or (_to_cpu(module, node) and not _is_async(node))
 
 
 def _reads(module: Module, node: ast.AST, name: str) -> str | None:

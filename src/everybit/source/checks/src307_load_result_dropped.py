@@ -37,7 +37,7 @@ def check(module: Module) -> Iterator[Hit]:
         if found is None:
             continue
         model, state = found
-        if state is not None and _is_compared(module, call, state):
+        if state is not None and (_is_live(module, state) or _is_compared(module, call, state)):
             continue
         yield _hit(module, call, model, state)
 
@@ -113,6 +113,18 @@ def _is_dropped(module: Module, call: ast.Call) -> bool:
     return not any(
         isinstance(node, ast.Name) and node.id in wanted and isinstance(node.ctx, ast.Load)
         for node in inside([body], nested=True)
+    )
+
+
+def _is_live(module: Module, state: ast.expr) -> bool:
+    """Whether a state dict is no file's: another module's, or one parameter after the other."""
+    return any(
+        isinstance(each, ast.Dict)
+        or (
+            isinstance(each, ast.Call)
+            and last_word(each.func) in ("state_dict", "named_parameters")
+        )
+        for each in possible(module, state)
     )
 
 

@@ -19,7 +19,7 @@ from everybit.source.checks.training import is_backward
 from everybit.source.hit import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from everybit.source.module import Module
 
@@ -50,7 +50,12 @@ def check(module: Module) -> Iterator[Hit]:
             continue
         for call in calls:
             wrapper = _bypassed(module, call)
-            if wrapper is None or _wrapper_called(module, calls, wrapper):
+            if wrapper is None:
+                continue
+            # A method may only compute from what the wrapper returned, in another function.
+            direct = last_word(call.func) in ("module", "forward") or written(call.func) is None
+            around = calls if direct or isinstance(call.func, ast.Name) else module.call_nodes
+            if _wrapper_called(module, around, wrapper):
                 continue
             if _without_gradient(module, call):
                 continue
@@ -82,8 +87,8 @@ def _inner(module: Module, node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _wrapper_called(module: Module, calls: list[ast.Call], wrapper: ast.expr) -> bool:
-    """Whether the wrapper itself is called in the same piece of code, or given away."""
+def _wrapper_called(module: Module, calls: Sequence[ast.Call], wrapper: ast.expr) -> bool:
+    """Whether the wrapper itself is called among some calls, or given away."""
     name = written(wrapper)
     return any(
         written(call.func) == name

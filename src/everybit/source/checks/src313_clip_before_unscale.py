@@ -19,7 +19,7 @@ from everybit.source.checks.flow import (
     written,
 )
 from everybit.source.checks.reach import Reach
-from everybit.source.checks.training import is_scaler, is_switched_off, scaled_by
+from everybit.source.checks.training import is_backward, is_scaler, is_switched_off, scaled_by
 from everybit.source.hit import Fix, Hit, InsertBefore
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def _judge(reach: Reach, calls: list[ast.Call], clip: ast.Call) -> Hit | None:
         backward, scaler = scaled[-1]
         if is_switched_off(module, scaler) or _given_away(calls, backward, clip, scaler):
             return None
+        if any(
+            is_backward(call) and precedes(module, backward, call) and precedes(module, call, clip)
+            for call in calls
+        ):
+            return None  # another backward pass, unscaled, is what is clipped
         return _hit(module, clip, scaler, backward, steps)
     if steps and "unscale" not in module.text and "scale(" in module.text:
         func = steps[0].func

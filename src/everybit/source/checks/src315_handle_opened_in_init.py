@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 RULE_ID: Final = "SRC315"
-WORDS: Final = ("open", "File", "connect", "HDFStore", "Environment", "VideoCapture")
+WORDS: Final = ("Dataset", "ImageFolder")
 #: `{function: what it opens}`.
 _OPENS: Final = {
     "open": "file",
@@ -39,12 +39,15 @@ _OPENS: Final = {
     "tarfile.open": "tar archive",
     "tarfile.TarFile": "tar archive",
 }
+_OPENERS: Final = tuple(sorted({name.rpartition(".")[2] for name in _OPENS}))
 #: Methods whose result still reads through the handle.
 _DERIVED: Final = frozenset({"cursor", "begin", "require_group", "get_node"})
 
 
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each open file that samples are read through in workers."""
+    if not any(word in module.text for word in _OPENERS):
+        return
     for dataset in datasets(module):
         if dataset.mentions("get_worker_info"):
             continue
