@@ -29,9 +29,9 @@ def table(result: dict[str, Any]) -> str:
     lines = [
         "## Scanners side by side", "",
         (f"`python bench/scan.py`, commit {result['commit']}: {versions}. {len(hostile)} "
-        f"adversarial and {len(benign)} benign files and folders, all made by code (`bench/scan_corpus/`). "
-        f"{len(proved)} of the adversarial ones were loaded by the real loader, and their payload "
-        "ran."), "",
+        f"adversarial and {len(benign)} benign files and folders, all made by code "
+        f"(`bench/scan_corpus/`). {len(proved)} of the adversarial ones were loaded by the "
+        "real loader, and their payload ran."), "",
         ("Each cell: called unsafe / flagged at all. *Unsafe* is what a tool calls so itself "
         "(everybit: `error`; picklescan: dangerous; modelscan: an issue; fickling: likely unsafe "
         "or worse; modelaudit: critical). *At all* is everything that its gate stops on: warnings, "
