@@ -139,6 +139,7 @@ def _attribute_of(module: Module, args: list[ast.expr]) -> list[str]:
         _LOAD if owner == "torch.serialization" and name == "load" else f"{owner}.{name}"
         for owner in module.resolve_all(args[0])
         for name in module.constants(args[1]).values
+        if isinstance(name, str)
     ]
 
 

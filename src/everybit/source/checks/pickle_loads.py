@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everybit.source.calls import CallSite
+    from everybit.source.meaning import FunctionNode
     from everybit.source.module import ClassInfo, Module
 
 RULE_ID: Final = "SRC302"
@@ -82,7 +83,7 @@ def _object_arrays(site: CallSite) -> Load | None:
 
 def comes_from_itself(module: Module, call: ast.Call) -> bool:
     """Return whether what a call reads was made by the same program, not read from outside."""
-    function = module.enclosing(call, *_FUNCTIONS)
+    function: FunctionNode | None = module.enclosing(call, *_FUNCTIONS)
     if isinstance(function, ast.FunctionDef) and function.name == "__setstate__":
         return True
     if made_here(module, call):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty
+from everybit.source.checks.flag import possible
 from everybit.source.checks.load import Load
 from everybit.source.checks.sites import told
 
@@ -25,7 +26,7 @@ def judge_remote(site: CallSite) -> Load | None:
     """Return the run of remote code that a call is, None where it is none."""
     if site.name in _HUB:
         return _hub(site)
-    given = site.argument("trust_remote_code")
+    given = possible(site, "trust_remote_code")
     trusts = [
         value for value in given.values if value is True or (isinstance(value, str) and value)
     ]

@@ -21,6 +21,6 @@ def check(module: Module) -> Iterator[Hit]:
     """Yield the unsafe loads, but those that follow a refused one (SRC311)."""
     for load in standing_alone(module, RULE_ID):
         yield load.hit()
-    load = loads_by_default(module)
-    if load is not None:
-        yield load.hit()
+    by_default = loads_by_default(module)
+    if by_default is not None:
+        yield by_default.hit()

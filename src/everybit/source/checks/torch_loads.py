@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Severity
 from everybit.source.checks import loaders
+from everybit.source.checks.flag import possible
 from everybit.source.checks.load import Load
 from everybit.source.checks.round_trip import made_here
 from everybit.source.checks.sites import told
@@ -41,7 +42,7 @@ def judge_site(site: CallSite) -> Load | None:
 
 
 def _torch_load(site: CallSite) -> Load | None:
-    given = site.argument("weights_only")
+    given = possible(site, "weights_only")
     values = [value for value in given.values if value is not None]
     if any(not value for value in values):
         return None if _made_here(site) else _explicit(site, given)
@@ -82,7 +83,7 @@ def _explicit(site: CallSite, given: Argument) -> Load:
 
 
 def _from_url(site: CallSite) -> Load | None:
-    given = site.argument("weights_only", position=loaders.UNSAFE_BY_DEFAULT[site.name])
+    given = possible(site, "weights_only", position=loaders.UNSAFE_BY_DEFAULT[site.name])
     if any(value for value in given.values):
         return None
     if given.unknown and not given.absent and not given.values:
@@ -123,7 +124,7 @@ def _always(site: CallSite) -> Load | None:
 
 
 def _lightning(site: CallSite) -> Load | None:
-    given = site.argument("weights_only")
+    given = possible(site, "weights_only")
     if any(not value for value in given.values if value is not None):
         return _explicit(site, given)
     url = _text(site.argument("checkpoint_path", position=0))
@@ -169,7 +170,7 @@ def _told(site: CallSite) -> Load | None:
     """Return what any other loader is that is told `weights_only=False` in so many words."""
     if not loaders.takes_weights_only(site.name):
         return None
-    given = site.argument("weights_only")
+    given = possible(site, "weights_only")
     if any(not value for value in given.values if value is not None):
         return _explicit(site, given)
     if not site.name.endswith((".from_pretrained", ".from_single_file")):
