@@ -97,7 +97,7 @@ class FileCode:
         for made in self.classes.values():
             for instance in made.instances:
                 for method in sorted(made.methods & _hooks(instance)):
-                    yield made.named.attribute(method).result(), instance.position
+                    yield made.named.attribute(method), instance.position
 
     def _is_function(self, node: Node) -> bool:
         name = self.names.of(node).qualified

@@ -51,6 +51,7 @@ _SAME: Final = {"builtins.vars", "copy.copy", "copy.deepcopy"}
 _ITEM: Final = {"operator.getitem", "operator.__getitem__", "_operator.getitem"}
 _ITEM_METHODS: Final = (".__getitem__", ".get", ".pop", ".setdefault")
 _MAPPINGS: Final = {"builtins.dict", "collections.OrderedDict", "builtins.mappingproxy"}
+_GETTERS: Final = (".attrgetter", ".itemgetter", ".methodcaller")
 _PARTIAL: Final = {"functools.partial", "_functools.partial", "functools.partialmethod"}
 _TYPES: Final = {
     "cloudpickle.cloudpickle._builtin_type",
@@ -191,11 +192,11 @@ class Names:
         if name in _TYPES:
             text = as_string(first)
             return Named("types", text or UNKNOWN, sure=text is not None)
-        if name in _NEW and args:
+        if (name in _NEW or name.endswith(".__new__")) and args:
             return self.of(first).result()
         if name in _APPLY and args:
             return self.of(first).result()
-        if name in ("operator.attrgetter", "operator.itemgetter", "operator.methodcaller"):
+        if name.startswith(("operator.", "_operator.")) and name.endswith(_GETTERS):
             keys = tuple(as_string(arg) or UNKNOWN for arg in args)
             return Named(function.module, f"{function.path}()", keys[:1] or (UNKNOWN,))
         if function.keys and function.is_result and args:

@@ -31,7 +31,7 @@ def find_nested(pickle: Pickle) -> list[tuple[int, bytes]]:
     """
     found: list[tuple[int, bytes]] = []
     for call in pickle.calls:
-        if call.name in _VALUES or call.name.startswith("torch._utils."):
+        if call.name in _VALUES or call.name.startswith("torch._utils.") or _makes_code(call):
             continue
         for node in _arguments(call):
             held = as_bytes(node)
@@ -65,6 +65,12 @@ def as_bytes(node: Node) -> tuple[int, bytes] | None:
             except UnicodeEncodeError:
                 return None
     return None
+
+
+def _makes_code(call: Call) -> bool:
+    """Return whether a call makes a code object, as cloudpickle and dill name its class."""
+    made_by = call.function
+    return isinstance(made_by, Call) and made_by.name.endswith(("._builtin_type", "._load_type"))
 
 
 def _arguments(call: Call) -> list[Node]:

@@ -41,6 +41,8 @@ def _telling() -> dict[str, str]:
 def does_by_name(qualified: str) -> str:
     """Return what a qualified name does by the tables; "" where it is in none of them."""
     parts = qualified.replace("()", "").split(".")[:_MAX_PARTS]
+    if parts[:2] == ["numpy", "_core"]:  # the name since NumPy 2 of what was `numpy.core`
+        parts[1] = "core"
     names, modules = _names(), _modules()
     for length in range(len(parts), 0, -1):
         prefix = ".".join(parts[:length])

@@ -63,7 +63,7 @@ MODULES: Final = {
 
 _NUMPY_FILES: Final = (
     "load save savez savez_compressed loadtxt savetxt genfromtxt fromfile memmap DataSource "
-    "fromregex tofile"
+    "fromregex tofile recfromcsv recfromtxt"
 )
 
 #: `{module: {what it does: names}}`
@@ -76,7 +76,15 @@ NAMES: Final = {
         effects.PROCESS: "_running_with_deploy",
         effects.DOWNLOADS: "hub",
     },
-    "torch.storage": {effects.LOADS: "_load_from_bytes"},
+    "torch.storage": {
+        effects.LOADS: "_load_from_bytes",
+        effects.FILES: (
+            "UntypedStorage.from_file UntypedStorage._write_file TypedStorage.from_file "
+            "UntypedStorage._new_shared_filename_cpu UntypedStorage._new_using_filename_cpu"
+        ),
+    },
+    "torch._utils": {effects.IMPORTS: "_import_dotted_name", effects.LOADS: "_get_obj_from_str"},
+    "torch.utils.data": {effects.CALLS: "datapipes _utils"},
     "torch.jit": {effects.LOADS: "load jit_module_from_flatbuffer", effects.CODE: "script trace"},
     "torch._C": {
         effects.LOADS: (
@@ -90,10 +98,12 @@ NAMES: Final = {
     },
     "torch.distributed": {effects.NETWORK: "init_process_group TCPStore FileStore"},
     "numpy": {effects.FILES: _NUMPY_FILES, effects.CALLS: "fromfunction vectorize frompyfunc"},
+    "numpy.lib._datasource": {effects.FILES: "DataSource open Repository"},
     "numpy.lib": {effects.FILES: "npyio format DataSource"},
     "numpy.core.records": {effects.FILES: "fromfile"},
     "numpy.core.memmap": {effects.FILES: "memmap"},
-    "numpy._core.memmap": {effects.FILES: "memmap"},
+    "numpy.ndarray": {effects.FILES: "tofile dump"},
+    "numpy.rec": {effects.FILES: "fromfile"},
     "numpy.core.multiarray": {effects.FILES: "fromfile"},
     "numpy.lib.function_base": {effects.CALLS: "vectorize"},
     "numpy.lib.shape_base": {effects.CALLS: "apply_along_axis apply_over_axes"},
@@ -116,7 +126,10 @@ NAMES: Final = {
         effects.SYSTEM: "dynamic_subimport",
     },
     "transformers": {effects.DOWNLOADS: "pipeline AutoModel AutoTokenizer AutoConfig"},
-    "transformers.pipelines": {effects.DOWNLOADS: "pipeline"},
+    "transformers.pipelines": {effects.DOWNLOADS: "pipeline", effects.PROCESS: "audio_utils"},
+    "transformers.utils": {effects.DOWNLOADS: "hub cached_file", effects.IMPORTS: "import_utils"},
+    "omegaconf": {effects.FILES: "OmegaConf.load OmegaConf.save"},
+    "omegaconf.omegaconf": {effects.FILES: "OmegaConf.load OmegaConf.save"},
     "lightning.pytorch.core.saving": {effects.LOADS: "load_hparams_from_yaml _load_state"},
     "nltk": {effects.DOWNLOADS: "download", effects.LOADS: "data"},
     "nltk.data": {effects.LOADS: "load find"},

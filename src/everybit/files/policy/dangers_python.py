@@ -36,7 +36,7 @@ MODULES: Final = {
         "pickle _pickle cPickle marshal shelve dbm anydbm dumbdbm whichdb pickletools plistlib"
     ),
     effects.FILES: (
-        "shutil tempfile glob fileinput io _io _pyio zipfile tarfile gzip bz2 lzma zlib.open "
+        "shutil pathlib tempfile glob fileinput io _io _pyio zipfile tarfile gzip bz2 lzma "
         "linecache filecmp mmap fcntl netrc mailbox posixfile macpath ntpath posixpath genericpath "
         "sqlite3 _sqlite3 readline dircache statcache _bootlocale tokenize wave aifc sndhdr "
         "_dbm _gdbm"
@@ -97,7 +97,6 @@ NAMES: Final = {
     "codecs": {effects.FILES: "open EncodedFile", effects.SYSTEM: "register register_error"},
     "_codecs": {effects.SYSTEM: "register register_error"},
     "copy": {effects.CALLS: "_reconstruct"},
-    "pathlib": {effects.FILES: "Path.write_text Path.write_bytes Path.open Path.unlink"},
     "platform": {effects.PROCESS: "popen _syscmd_ver _syscmd_file architecture libc_ver"},
     "uuid": {effects.PROCESS: "_get_command_stdout _ifconfig_getter _find_mac getnode uuid1"},
     "getpass": {effects.FILES: "getpass unix_getpass win_getpass"},

@@ -23,6 +23,4 @@ INTERNALS: Final = "reaches into the interpreter's internals, from where anythin
 EXPRESSIONS: Final = "evaluates an expression given as text, which can run code"
 BROWSER: Final = "opens a web browser or another program"
 DOWNLOADS: Final = "downloads files or code, and may run it"
-BUILDS_CODE: Final = (
-    "builds functions or classes from code in the file, which runs when they are used"
-)
+BUILDS_CODE: Final = "builds functions or classes from code that the file carries"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.file_code import CLASS_BUILDERS, FUNCTION_BUILDERS
 from everybit.files.pickles.reach import Via
-from everybit.files.policy import effects
 from everybit.files.policy.dangers import does_by_name, does_by_word, does_inside
+from everybit.files.policy.effects import ATTRIBUTES, BUILDS_CODE, COMPUTED, FILE_CODE
 from everybit.files.policy.safe import is_safe
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: They only pass a name on; where it is constant, that name is judged in their place.
 _PASSING: Final = frozenset({
     "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
-    "operator.getitem", "importlib.import_module", "builtins.__import__",
+    "operator.getitem", "_operator.getitem", "importlib.import_module", "builtins.__import__",
     "cloudpickle.cloudpickle.subimport", "cloudpickle.cloudpickle_fast.subimport",
 })  # fmt: skip
 #: Cloudpickle's and dill's way to write functions and classes; none of it runs what it builds.
@@ -73,11 +73,11 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
     if name in _PASSING and reached.via is not Via.RESULT:
         if reached.sure and reached.called:
             return Danger.SAFE, ""
-        return Danger.DANGEROUS, effects.COMPUTED if reached.called else effects.ATTRIBUTES
+        return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
     if is_safe(reached.module, reached.name):
         return Danger.SAFE, ""
     if "?" in (reached.module, *reached.name.split(".")):
-        return Danger.DANGEROUS, effects.COMPUTED
+        return Danger.DANGEROUS, COMPUTED
     builds = _built(reached)
     if builds is not None:
         return builds
@@ -90,13 +90,14 @@ def _built(reached: Reached) -> tuple[Danger, str] | None:
     """Judge what builds code, what was built, and what is done with that."""
     base, call, rest = reached.qualified.partition("()")
     if base in FUNCTION_BUILDERS and call:
-        return Danger.DANGEROUS, effects.FILE_CODE
+        return Danger.DANGEROUS, FILE_CODE
     if base in CLASS_BUILDERS and call:
-        # An instance of a class from the file; a method of it is named where it runs.
-        return (Danger.DANGEROUS, effects.FILE_CODE) if rest else (Danger.UNKNOWN, "")
+        # A class from the file or an instance of it; a method of it is named where it runs.
+        runs = reached.called and bool(rest.strip("()"))
+        return (Danger.DANGEROUS, FILE_CODE) if runs else (Danger.UNKNOWN, BUILDS_CODE)
     prefix, _, last = base.rpartition(".")
     if f"{prefix}." in _BUILDING and last in _BUILDERS:
-        return Danger.UNKNOWN, effects.BUILDS_CODE
+        return Danger.UNKNOWN, BUILDS_CODE
     if base in FUNCTION_BUILDERS | CLASS_BUILDERS | {"types.CodeType", "types.CellType"}:
-        return Danger.UNKNOWN, effects.BUILDS_CODE
+        return Danger.UNKNOWN, BUILDS_CODE
     return None

@@ -24,7 +24,7 @@ _EXCEPTIONS: Final = (
 NAMES: Final = {
     "builtins": (
         "set frozenset list dict tuple bytearray bytes complex int float str bool slice range "
-        f"object NoneType Ellipsis NotImplemented ellipsis {_EXCEPTIONS}"
+        f"object object.__new__ NoneType Ellipsis NotImplemented ellipsis {_EXCEPTIONS}"
     ),
     "__builtin__": (
         "set frozenset list dict tuple bytearray complex int long float str unicode bool slice "
@@ -41,7 +41,7 @@ NAMES: Final = {
     "decimal": "Decimal",
     "_decimal": "Decimal",
     "_pydecimal": "Decimal",
-    "enum": "Enum IntEnum Flag IntFlag StrEnum auto",
+    "enum": "Enum Enum.__new__ IntEnum Flag IntFlag StrEnum auto",
     "fractions": "Fraction",
     "pathlib": "Path PosixPath WindowsPath PurePath PurePosixPath PureWindowsPath",
     "pathlib._local": "Path PosixPath WindowsPath PurePath PurePosixPath PureWindowsPath",
@@ -55,4 +55,5 @@ NAMES: Final = {
     "time": "struct_time",
     "zoneinfo": "ZoneInfo._unpickle",
     "operator": "itemgetter attrgetter",
+    "_operator": "itemgetter attrgetter",
 }

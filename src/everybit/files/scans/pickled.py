@@ -12,6 +12,7 @@ from everybit.files.damage import TooLargeError
 from everybit.files.pickles.nested import find_nested, is_given_whole
 from everybit.files.pickles.reach import Reached, Via, find_reached
 from everybit.files.pickles.stream import read_pickles
+from everybit.files.policy import effects
 from everybit.files.policy.judging import Danger, Judgement, judge
 
 if TYPE_CHECKING:
@@ -95,14 +96,18 @@ def _judge(stream: Stream, place: _Place) -> PickledOutcome:
         outcome.nested += find_nested(pickle)
     broken = stream.error
     told = _drop_within(judged)
+    builders = [item for item in told if item[1].does == effects.BUILDS_CODE]
+    told = [item for item in told if item[1].does != effects.BUILDS_CODE]
     extra = {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
     for reached, judgement in told[:MAX_FINDINGS]:
         outcome.findings.append(_tell(reached, judgement, place, extra))
+    if builders:
+        outcome.findings.append(_tell_builders(builders, place, extra))
     if len(told) > MAX_FINDINGS:
         why = f"{len(told) - MAX_FINDINGS} more names than are told one by one"
         outcome.skipped.append(Skipped(what=f"names in {place.path}", why=why, promised=False))
     outcome.findings += _oddities(stream, place)
-    _add_break(outcome, stream, place, told=bool(told))
+    _add_break(outcome, stream, place, told=bool(told or builders))
     return outcome
 
 
@@ -170,6 +175,30 @@ def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str
         message = f"{place.subject} {verb} {name}, which {judgement.does}"
     else:
         message = f"{place.subject} {verb} {name}, which is not known to be safe"
+    return rule("PKL202").finding(message, where=where, evidence=evidence)
+
+
+def _tell_builders(
+    builders: list[tuple[Reached, Judgement]], place: _Place, extra: dict[str, Any]
+) -> Finding:
+    """Tell once that functions or classes are made of code in the file."""
+    names = [_printable(reached.qualified) for reached, _ in builders]
+    # The library that makes them, and not `types`, is what people know.
+    first = next((r for r, j in builders if j.library not in ("types", "builtins")), builders[0][0])
+    evidence: dict[str, Any] = {
+        "name": _printable(first.qualified),
+        "names": sorted(names)[:MAX_FINDINGS],
+        "library": first.module.partition(".")[0],
+        "does": effects.BUILDS_CODE,
+        "num_calls": sum(reached.num_calls for reached, _ in builders),
+        "positions": sorted(at for reached, _ in builders for at in reached.positions)[:_MAX_SHOWN],
+        **extra,
+    }
+    message = (
+        f"{place.subject} calls {_printable(first.qualified)} and its like, which "
+        f"{effects.BUILDS_CODE}; loading alone does not run it"
+    )
+    where = place.at(first.position, evidence["name"])
     return rule("PKL202").finding(message, where=where, evidence=evidence)
 
 
