@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.files_campaign import commit
-from bench.scan_corpus import Sample, corpus
+from bench.scan_corpus import Sample, corpus, write_corpus
 from bench.table import write_section
 
 if TYPE_CHECKING:
@@ -34,11 +34,9 @@ _LARGE_BYTES: Final = 1 << 30
 
 def write_files(folder: Path, samples: Iterable[Sample]) -> list[dict[str, str]]:
     """Write the corpus; returns a job for each file."""
-    jobs = []
-    for sample in samples:
-        sample.write(folder / sample.name)
-        jobs.append({"name": sample.name, "path": str(folder / sample.name)})
-    return jobs
+    listed = list(samples)
+    write_corpus(folder, listed)
+    return [{"name": sample.name, "path": str(folder / sample.name)} for sample in listed]
 
 
 def ask(python: Path, tool: str, jobs: list[dict[str, str]], rounds: int = 1) -> dict[str, Any]:

