@@ -64,6 +64,7 @@ class Content:
         by_law: The format around them says that they are a pickle, so one that cannot be read
             is a finding.
         compiled: A pickle of TorchScript: `__torch__` names are classes of its own.
+        partial: Its end was not expanded, which is told; that it breaks off is no damage.
         kind: What it is looked into as.
     """
 
@@ -74,6 +75,7 @@ class Content:
     depth: int = 0
     by_law: bool = False
     compiled: bool = False
+    partial: bool = False
     kind: Kind = Kind.OTHER
 
     @property

@@ -36,12 +36,12 @@ def look_into_packed(content: Content, walk: Walk) -> None:
         for error in failed:
             _tell(content, walk, kind, error)
         if held.size:
-            walk.look(_inside(content, held, kind), walk)
+            walk.look(_inside(content, held, kind, partial=bool(failed)), walk)
     finally:
         held.close()
 
 
-def _inside(content: Content, held: Held, kind: Kind) -> Content:
+def _inside(content: Content, held: Held, kind: Kind, *, partial: bool) -> Content:
     name = content.name
     stem = name.rpartition(".")[0] if "." in name else name
     return replace(
@@ -50,6 +50,7 @@ def _inside(content: Content, held: Held, kind: Kind) -> Content:
         member=content.inside(f"{stem or name} ({kind})"),
         start=None,
         depth=content.depth + 1,
+        partial=partial or content.partial,
     )
 
 

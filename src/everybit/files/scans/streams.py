@@ -98,6 +98,8 @@ def judge(
     for finding in outcome.findings:
         if content.compiled and _is_of_torchscript(finding):
             continue
+        if content.partial and finding.rule.startswith("FIL"):
+            continue
         walk.outcome.findings.append(_moved(content, finding, place, start))
     walk.outcome.skipped += outcome.skipped
     for position, inner in outcome.nested:

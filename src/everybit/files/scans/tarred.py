@@ -51,6 +51,7 @@ def look_into_tar(content: Content, walk: Walk) -> None:
             start=None if content.start is None else content.start + entry.start,
             depth=content.depth + 1,
             by_law=of_torch and entry.name in _PICKLES,
+            partial=content.partial,
         )
         if of_torch and entry.name in _TORCH and walk.enter(child):
             _look_into_records(child, walk, entry.name)

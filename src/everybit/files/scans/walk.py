@@ -86,7 +86,9 @@ class Walk:
         self.outcome.skipped.append(Skipped(what=content.label, why=what))
 
     def damaged(self, content: Content, damage: Damage) -> None:
-        """Note damage as `verify` tells it."""
+        """Note damage as `verify` tells it; not of what was expanded in part only."""
+        if content.partial:
+            return
         self.tell(
             content,
             damage.message,

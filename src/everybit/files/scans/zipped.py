@@ -25,7 +25,6 @@ from everybit.files.scans.zip_records import (
 from everybit.files.window import Window
 from everybit.files.zips import records as zr
 from everybit.files.zips.archive import Archive, Member, ends_as_archive, read_archive
-from everybit.files.zips.runs import find_archives
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +64,8 @@ def _archives(content: Content, walk: Walk) -> list[tuple[int, int]]:
     one = [(0, source.size)]
     if source.read(0, 4) != zr.LOCAL_MARK or ends_as_archive(source):
         return one
+    from everybit.files.zips.runs import find_archives
+
     (_, end), *_ = find_archives(source, most=1) or one
     if end >= source.size or source.read(end, 4) != zr.LOCAL_MARK:
         return one
@@ -143,6 +144,7 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
         depth=content.depth + 1,
         by_law=layout.is_pickle(member.name),
         compiled=layout.compiled,
+        partial=content.partial,
     )
     if layout.is_raw(member.name) and not _may_be_more(child, member):
         walk.outcome.count("members")
@@ -210,11 +212,11 @@ def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layo
             walk.closed(child, what)
             walk.look(child, walk)  # what lies there may be no such stream at all
             return
-    _tell_growth(walk, child, member)
     end = child.source.size
     head = expand_head(child.source, 0, end, kind, HEAD_BYTES, raw=raw)
     probe = replace(child, source=Held(child.source.path, [head]), start=None)
     if head and not layout.wants_whole(probe, member.size):
+        _tell_growth(walk, child, member)
         walk.outcome.count("members")
         walk.members_left -= 1
         return
@@ -231,7 +233,8 @@ def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layo
         for error in failed:
             remedy = "Do not unpack it." if isinstance(error, BombError) else ""
             walk.closed(child, str(error), remedy=remedy)
-        whole = replace(child, source=held, start=None)
+        partial = child.partial or bool(failed)
+        whole = replace(child, source=held, start=None, partial=partial)
         if held.size:
             layout.note(member.name, whole)
             walk.look(whole, walk)

@@ -5,11 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-from isal import isal_zlib
-
 from everybit.core.finding import Location
-from everybit.files import crc32
-from everybit.files.blocks import in_blocks
 from everybit.files.damage import Damage, MalformedError
 from everybit.files.source import CHUNK_BYTES
 from everybit.files.zips.records import DEFLATED, FLAG_ENCRYPTED, STORED
@@ -94,6 +90,12 @@ def member_crc(
     Raises:
         MalformedError: Its compressed stream is damaged.
     """
+    # Imported here: who only reads small members does not pay for threads and fast checksums.
+    from isal import isal_zlib
+
+    from everybit.files import crc32
+    from everybit.files.blocks import in_blocks
+
     crc = 0
     if member.method == STORED and not unreadable(member):
         for part, length in in_blocks(source, member.start, member.end, _crc_of):
@@ -107,6 +109,8 @@ def member_crc(
 
 
 def _crc_of(chunks: Iterable[memoryview]) -> int:
+    from isal import isal_zlib
+
     crc = 0
     for chunk in chunks:
         crc = isal_zlib.crc32(chunk, crc)
