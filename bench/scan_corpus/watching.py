@@ -8,12 +8,17 @@ program has to import its own modules; all else is told, with the file that was 
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 #: Events that a scan never needs, whatever their arguments.
 _NEVER: Final = frozenset(
@@ -74,15 +79,24 @@ class Watch:
             written = isinstance(mode, str) and bool(set(mode) & set("wax+"))
             return (written or bool(int(flags or 0) & _WRITES)) and "__pycache__" not in str(path)
         if event == "compile":
-            # Reading a module whose byte code is not kept yet.
-            return not str(arguments[1]).startswith(self._homes)
+            # A module whose byte code is not kept yet; `ast.literal_eval` makes no code at all,
+            # and what it were to make would be heard when it is executed.
+            return not str(arguments[1]).startswith(("<unknown>", *self._homes))
         return event in _NEVER
+
+
+def _import_all(package: ModuleType) -> None:
+    """Import what a scan may import later: dataclasses write and execute code of their own."""
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(found.name)
 
 
 def scan_all(jobs: list[dict[str, str]]) -> dict[str, Any]:
     """Scan every file; returns its findings and what was heard, and the modules imported."""
+    import everybit.files
     from everybit.api.scan import scan
 
+    _import_all(everybit.files)
     watch = Watch()
     sys.addaudithook(watch.hear)
     before = set(sys.modules)
