@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import as_string
-from everybit.files.pickles.nodes import Call, CallKind, DictNode, TupleNode
+from everybit.files.pickles.naming import passes_on
+from everybit.files.pickles.nodes import Call, CallKind, DictNode, Global, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,13 @@ _APPLIERS: Final = frozenset({
     "builtins.property.fget", "weakref.finalize", "signal.signal",
 })  # fmt: skip
 _ALWAYS: Final = frozenset({"__new__", "__getattribute__"})
+
+
+def is_plain(node: Node, named: Named) -> bool:
+    """Return whether a function is a name whose calls all mean the same: a new result."""
+    name = named.qualified
+    watched = name in CLASS_BUILDERS or name in _SETTERS or name in _APPLIERS
+    return isinstance(node, Global) and not watched and not passes_on(name)
 
 
 @dataclass(slots=True)

@@ -313,11 +313,6 @@ class Machine(Reader):
         function, *args = self.pop_mark()
         self.call(CallKind.OBJ, function, TupleNode(args))
 
-    def reduce(self) -> None:
-        """REDUCE."""
-        args = self.pop()
-        self.call(CallKind.REDUCE, self.pop(), args)
-
     def newobj(self) -> None:
         """NEWOBJ."""
         args = self.pop()

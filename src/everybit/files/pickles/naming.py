@@ -69,6 +69,17 @@ _APPLY: Final = {
 }
 
 
+_PASSING: Final = frozenset(
+    _GETATTR | _IMPORTS | _SAME | _ITEM | _PARTIAL | _TYPES | _NEW | _APPLY | {"builtins.vars"}
+)
+_PASSING_ENDS: Final = (*_UNBOUND, *_ITEM_METHODS, *_GETTERS, ".__new__")
+
+
+def passes_on(qualified: str) -> bool:
+    """Return whether calls of a function may stand for something else than a new result."""
+    return qualified in _PASSING or qualified.endswith(_PASSING_ENDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """What a node stands for.

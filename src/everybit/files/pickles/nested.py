@@ -30,8 +30,12 @@ def find_nested(pickle: Pickle) -> list[tuple[int, bytes]]:
     Those that only become a value (an array's elements, a date) are left out.
     """
     found: list[tuple[int, bytes]] = []
+    harmless: dict[int, bool] = {}
     for call in pickle.calls:
-        if call.name in _VALUES or call.name.startswith("torch._utils.") or _makes_code(call):
+        key = id(call.function)
+        if key not in harmless:
+            harmless[key] = _is_harmless(call)
+        if harmless[key]:
             continue
         for node in _arguments(call):
             held = as_bytes(node)
@@ -67,8 +71,10 @@ def as_bytes(node: Node) -> tuple[int, bytes] | None:
     return None
 
 
-def _makes_code(call: Call) -> bool:
-    """Return whether a call makes a code object, as cloudpickle and dill name its class."""
+def _is_harmless(call: Call) -> bool:
+    """Return whether a call makes values, or a code object as cloudpickle and dill do."""
+    if call.name in _VALUES or call.name.startswith("torch._utils."):
+        return True
     made_by = call.function
     return isinstance(made_by, Call) and made_by.name.endswith(("._builtin_type", "._load_type"))
 

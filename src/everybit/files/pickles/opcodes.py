@@ -6,9 +6,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickles import operands
+from everybit.files.pickles import hot, operands
 from everybit.files.pickles.machine import Machine
-from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text, TupleNode
+from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,18 +46,19 @@ def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int
         Why it had to end before, or None, and the number of opcodes that it followed.
     """
     data, start, step = machine.data, machine.at, 0
+    size, actions = len(data), _TABLE
     try:
         for step in range(1, max_steps + 1):
             start = machine.at
-            if start >= len(data):
+            if start >= size:
                 raise machine.ended("ends without STOP", start)
             machine.at = start + 1
-            if data[start] == _STOP:
+            action = actions[data[start]]
+            if action is None:
+                if data[start] != _STOP:
+                    raise machine.error(f"has no opcode 0x{data[start]:02x}", start)
                 machine.top()
                 return None, step
-            action = _ACTIONS.get(data[start])
-            if action is None:
-                raise machine.error(f"has no opcode 0x{data[start]:02x}", start)
             action(machine)
     except MalformedError as error:
         return error, step
@@ -111,7 +112,7 @@ _U64, _F64 = struct.Struct("<Q"), struct.Struct(">d")
 
 _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     # marks and the stack
-    b"(": lambda m: m.marks.append(len(m.stack)),
+    b"(": hot.mark,
     b"0": Machine.pop_one,
     b"1": Machine.pop_to_mark,
     b"2": lambda m: m.push(m.top()),
@@ -119,15 +120,15 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x80": Machine.proto,
     b"\x95": Machine.frame,
     # constants and numbers
-    b"N": _constant(None),
+    b"N": hot.none,
     b"\x88": _constant(True),
     b"\x89": _constant(False),
     b"I": operands.integer_line,
     b"L": operands.long_line,
     b"F": operands.float_line,
     b"J": _number(_I32),
-    b"K": _number(_U8),
-    b"M": _number(_U16),
+    b"K": hot.small_integer,
+    b"M": hot.short_integer,
     b"G": _number(_F64),
     b"\x8a": _long(_U8),
     b"\x8b": _long(_I32),
@@ -136,9 +137,9 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"T": _sized(_text8, _I32),
     b"U": _sized(_text8, _U8),
     b"V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
-    b"X": _sized(operands.text, _U32),
-    b"\x8c": _sized(operands.text, _U8),
-    b"\x8d": _sized(operands.text, _U64),
+    b"X": hot.unicode,
+    b"\x8c": hot.short_unicode,
+    b"\x8d": _sized(hot.text, _U64),
     b"B": _sized(operands.blob, _U32),
     b"C": _sized(operands.blob, _U8),
     b"\x8e": _sized(operands.blob, _U64),
@@ -150,8 +151,8 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"l": lambda m: m.new(ListNode(m.pop_mark())),
     b"a": lambda m: m.extend([m.pop()]),
     b"e": lambda m: m.extend(m.pop_mark()),
-    b")": lambda m: m.new(TupleNode([])),
-    b"t": lambda m: m.new(TupleNode(m.pop_mark())),
+    b")": hot.empty_tuple,
+    b"t": hot.tuple_,
     b"\x85": lambda m: m.tuple_of(1),
     b"\x86": lambda m: m.tuple_of(2),
     b"\x87": lambda m: m.tuple_of(3),
@@ -164,19 +165,19 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x91": Machine.frozenset,
     # the memo
     b"p": lambda m: m.memoize(operands.index_line(m)),
-    b"q": lambda m: m.memoize(m.number(_U8)),
-    b"r": lambda m: m.memoize(m.number(_U32)),
-    b"\x94": lambda m: m.memoize(len(m.memo)),
+    b"q": hot.put,
+    b"r": hot.long_put,
+    b"\x94": lambda m: hot.memoize(m, len(m.memo)),
     b"g": lambda m: m.recall(operands.index_line(m)),
-    b"h": lambda m: m.recall(m.number(_U8)),
-    b"j": lambda m: m.recall(m.number(_U32)),
+    b"h": hot.get,
+    b"j": hot.long_get,
     # names, calls and objects from outside
     b"c": lambda m: m.push(m.line_global()),
     b"\x93": Machine.stack_global,
     b"\x82": lambda m: m.extension(m.number(_U8)),
     b"\x83": lambda m: m.extension(m.number(_U16)),
     b"\x84": lambda m: m.extension(m.number(_I32)),
-    b"R": Machine.reduce,
+    b"R": hot.reduce,
     b"\x81": Machine.newobj,
     b"\x92": Machine.newobj_ex,
     b"i": Machine.inst,
@@ -186,5 +187,6 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"Q": lambda m: m.outside(m.pop()),
 }
 _ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}
+_TABLE: Final = [_ACTIONS.get(code) for code in range(256)]
 #: What each opcode does to a machine, by its byte: for unpicklers that know fewer of them.
 ACTIONS: Final = _ACTIONS

@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
-from everybit.files.pickles.file_code import FileCode
+from everybit.files.pickles.file_code import FileCode, is_plain
 from everybit.files.pickles.naming import Named, Names
 from everybit.files.pickles.nodes import Call, Change, Extension, Global
 
 if TYPE_CHECKING:
-    from everybit.files.pickles.nodes import Pickle
+    from everybit.files.pickles.nodes import Node, Pickle
 
 #: Of each name so many calls are shown.
 MAX_SHOWN: Final = 8
@@ -118,14 +118,17 @@ class _Finder:
         self.names = Names()
         self.code = FileCode(self.names)
         self.found: dict[tuple[str, str, bool], _Sum] = {}
+        self.plain: dict[int, tuple[Named, _Sum]] = {}
+        self.passed: list[Call] = []
 
     def walk(self) -> None:
         for node in self.pickle.globals:
             self.import_(node)
         for call in self.pickle.calls:
             self.call(call)
-        for call in self.pickle.calls:
-            self.change_result(call)
+        built = {id(target): state for target, state in self.pickle.builds if state is not None}
+        for call in self.passed:
+            self.change_passed(call, built.get(id(call)))
         for extension in self.pickle.extensions:
             self.sum(self.names.of(extension), Via.IMPORT, extension.position)
         for touch in self.pickle.touches:
@@ -141,6 +144,12 @@ class _Finder:
             summed.raw = node.qualified
 
     def call(self, call: Call) -> None:
+        plain = self.plain.get(id(call.function))
+        if plain is not None:
+            made, summed = plain
+            self.names.calls[id(call)] = made
+            self.count(summed, call.position, call)
+            return
         function, made = self.names.add(call)
         self.code.add(call, function)
         via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
@@ -149,6 +158,11 @@ class _Finder:
             self.passed_on(function, made, call)
         if function.qualified == _REGISTER:
             self.register(call)
+        elif is_plain(call.function, function):
+            # Of ten thousand calls of one function only the first is looked at closely.
+            self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
+        if not made.is_result:
+            self.passed.append(call)
 
     def passed_on(self, function: Named, made: Named, call: Call) -> None:
         """Note what a call gives that passes names on; a result is what has been called."""
@@ -171,13 +185,11 @@ class _Finder:
             self.names.extensions[args[2]] = (module or UNKNOWN, name or UNKNOWN)
             self.sum(Named(module or UNKNOWN, name or UNKNOWN), Via.ATTRIBUTE, call.position)
 
-    def change_result(self, call: Call) -> None:
+    def change_passed(self, call: Call, state: Node) -> None:
         """Note a change of what a call passed on: it is no new object."""
         named = self.names.of(call)
-        if named.is_result:
-            return
-        if call.state is not None:
-            self.change(named, Change.BUILD, (show(call.state),), call.position)
+        if state is not None:
+            self.change(named, Change.BUILD, (show(state),), call.position)
         if call.items:
             shown = tuple(show(item) for item in call.items[:MAX_SHOWN])
             self.change(named, Change.APPEND, shown, call.position)
@@ -191,7 +203,11 @@ class _Finder:
             summed.calls.append((str(kind), *items))
 
     def note(self, named: Named, via: Via, position: int, call: Call | tuple[str, ...]) -> None:
-        summed = self.sum(named, via, position)
+        self.count(self.sum(named, via, position), position, call)
+
+    def count(self, summed: _Sum, position: int, call: Call | tuple[str, ...]) -> None:
+        if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
+            summed.positions.append(position)
         summed.num_calls += 1
         if len(summed.calls) < MAX_SHOWN:
             summed.calls.append(show_arguments(call) if isinstance(call, Call) else call)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.finding import Finding, Location, Severity
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
+from everybit.files.collection import paused_collection
 from everybit.files.damage import TooLargeError
 from everybit.files.pickles.nested import find_nested, is_given_whole
 from everybit.files.pickles.reach import Reached, Via, find_reached
@@ -58,8 +59,8 @@ def judge_pickles(
             (compressed, or nested in another pickle).
         key_hint: What the pickles are, for messages ("the pickle in `data.pkl`").
     """
-    stream = read_pickles(data)
-    return _judge(stream, _Place(path, member, start, key_hint))
+    with paused_collection():
+        return _judge(read_pickles(data), _Place(path, member, start, key_hint))
 
 
 @dataclass(frozen=True, slots=True)
