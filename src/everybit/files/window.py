@@ -40,6 +40,11 @@ class Window(ByteSource):
         """Return whether somebody wrote to the file since it was opened."""
         return self._source.changed()
 
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on; fewer only at the end of the window."""
+        length = max(0, min(length, self.size - offset))
+        return self._source.read(self._start + offset, length)
+
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill `buffer` from `offset` on, never from beyond the window."""
         room = max(0, min(len(buffer), self.size - offset))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: More than this lies in an unnamed temporary file, so that memory stays bounded.
 MEMORY_BYTES: Final = 64 * 1024 * 1024
+#: A file of up to this many bytes is read at once.
+SMALL_BYTES: Final = 1024 * 1024
 
 
 class Held(ByteSource):
@@ -61,6 +63,12 @@ class Held(ByteSource):
         """Return False: nobody else can write to it."""
         return False
 
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on; fewer only at the end."""
+        if self._spill is not None:
+            return super().read(offset, length)
+        return bytes(memoryview(self._data)[offset : offset + max(length, 0)])
+
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill `buffer` from `offset` on; return how many bytes there were."""
         room = max(0, min(len(buffer), self.size - offset))
@@ -69,5 +77,45 @@ class Held(ByteSource):
             piece = self._spill.read(room)
         else:
             piece = bytes(memoryview(self._data)[offset : offset + room])
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+class Small(ByteSource):
+    """A small file, read once: what looks at it in many places asks the disk no more.
+
+    Args:
+        source: The file, which stays its owner's.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._bytes = source.read(0, source.size)
+        self.path = source.path
+        self.size = len(self._bytes)
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Device, inode, size and times of the file when it was opened."""
+        return self._source.identity
+
+    def close(self) -> None:
+        """Do nothing: the file is its owner's."""
+
+    def again(self) -> Small:
+        """Return itself: its bytes change no more."""
+        return self
+
+    def changed(self) -> bool:
+        """Return whether somebody wrote to the file since it was opened."""
+        return self._source.changed()
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on; fewer only at the end of the file."""
+        return self._bytes[offset : offset + length] if offset >= 0 < length else b""
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `offset` on; return how many bytes there were."""
+        piece = self._bytes[offset : offset + len(buffer)]
         buffer[: len(piece)] = piece
         return len(piece)

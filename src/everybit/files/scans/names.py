@@ -17,6 +17,8 @@ _PICKLED: Final = (
 )  # fmt: skip
 #: Endings that say surely that a pickle is meant.
 _SURELY_PICKLED: Final = (".pkl", ".pickle", ".dill", ".joblib")
+#: What most names are made of.
+_PLAIN: Final = re.compile(r"[\w-][\w./-]*", re.ASCII)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 
 
@@ -52,6 +54,8 @@ def name_problem(name: str) -> str:
     >>> name_problem("archive/data.pkl")
     ''
     """
+    if _PLAIN.fullmatch(name) and ".." not in name:
+        return ""
     if "\0" in name:
         return "has a NUL byte, at which some tools end the name"
     plain = name.replace("\\", "/")

@@ -15,6 +15,7 @@ from everybit.core.finding import Severity
 from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
 from everybit.files.scans.content import Content, Kind
+from everybit.files.scans.held import SMALL_BYTES, Small
 from everybit.files.scans.kinds import recognise
 from everybit.files.scans.names import is_model, is_pickled, is_surely_pickled
 from everybit.files.scans.walk import Walk
@@ -65,6 +66,8 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
     Returns:
         The findings, and what was and was not looked into.
     """
+    if source.size <= SMALL_BYTES:
+        source = Small(source)
     walk = Walk(look=_look)
     content = Content(source=source, path=name, depth=depth)
     with paused_collection():

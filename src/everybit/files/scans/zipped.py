@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.files.damage import MalformedError
+from everybit.files.pickles.stream import read_pickles
 from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.expanding import BombError, ExpandError, expand, expand_head
 from everybit.files.scans.held import Held
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
 
 _MAX_ARCHIVES: Final = 100_000
+_PEEK_BYTES: Final = 1024 * 1024
 _METHODS: Final = {12: Kind.BZIP2, 93: Kind.ZSTD}
 
 
@@ -136,6 +138,10 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
     member = place.member
     if not member.compressed_size and not member.size:
         return
+    if layout.is_raw(member.name) and _is_numbers(content.source, place):
+        walk.outcome.count("members")
+        walk.members_left -= 1
+        return
     child = Content(
         source=Window(content.source, place.start, place.end),
         path=content.path,
@@ -146,10 +152,6 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
         compiled=layout.compiled,
         partial=content.partial,
     )
-    if layout.is_raw(member.name) and not _may_be_more(child, member):
-        walk.outcome.count("members")
-        walk.members_left -= 1
-        return
     if member.method == zr.STORED:
         if child.by_law and layout.has_checksums:
             _tell_checksum(walk, child, member)
@@ -176,21 +178,21 @@ def _tell_checksum(walk: Walk, child: Content, member: Member) -> None:
         )
 
 
-def _may_be_more(child: Content, member: Member) -> bool:
-    """Return whether a storage, which torch reads as plain numbers, begins as a pickle or archive.
+def _is_numbers(source: ByteSource, place: Place) -> bool:
+    """Return whether a storage, which torch reads as plain numbers, is nothing else.
 
-    Another tool may take the member for what it looks like.
+    Another tool may take the member for a pickle or an archive where it begins as one.
     """
-    head = child.source.read(0, HEAD_BYTES)
-    if member.method != zr.STORED:
-        return True
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        from everybit.files.pickles.stream import read_pickles
-
-        size = min(child.source.size, 1 << 20)
-        first = read_pickles(child.source.read(0, size)).pickles[0]
-        return bool(first.globals) and (first.error is None or bool(first.calls))
-    return head[:4] == zr.LOCAL_MARK or (head[:1] in b"ci(" and _is_old_pickle(head))
+    if place.member.method != zr.STORED:
+        return False
+    size = place.end - place.start
+    first = source.read(place.start, min(4, size))
+    if first[:1] == b"\x80" and first[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        found = read_pickles(source.read(place.start, min(size, _PEEK_BYTES))).pickles[0]
+        return not (found.globals and (found.error is None or found.calls))
+    if first[:1] in (b"c", b"i", b"("):
+        return not _is_old_pickle(source.read(place.start, min(size, HEAD_BYTES)))
+    return first != zr.LOCAL_MARK
 
 
 def _is_old_pickle(head: bytes) -> bool:
