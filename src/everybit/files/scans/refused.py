@@ -33,7 +33,11 @@ def tell_refused(source: ByteSource, name: str) -> Finding | None:
         source: The file.
         name: Its path relative to the target of the verb.
     """
-    loaded = load_as_torch(source)
+    return tell_loaded(load_as_torch(source), name)
+
+
+def tell_loaded(loaded: Loaded, name: str) -> Finding | None:
+    """Return the finding for what torch does with a file; as `tell_refused`."""
     acceptance = loaded.acceptance
     if not loaded.kind or acceptance.accepted or acceptance.damaged:
         return None

@@ -1,9 +1,9 @@
 """The names that torch's weights_only unpickler allows by itself, and since which release.
 
-From the sources of torch 2.6 to 2.13: the list itself has not changed since 2.6, but for the dtypes
-that were added. `tests/files/weights_only/test_tables.py` holds it against the installed torch.
-Names that other packages register when they are imported (DTensor, jagged nested tensors) are not
-counted: a fresh process does not have them.
+From the sources of torch 2.5, 2.10 and 2.13 and from the tracker's word on what came between. Where
+it is not sure which release brought a name, the later one is given. Held against the installed
+torch by `tests/files/weights_only/test_tables.py`. Names that other packages register when they are
+imported (DTensor, jagged nested tensors) are not counted: a fresh process does not have them.
 """
 
 from __future__ import annotations
@@ -93,8 +93,13 @@ ALLOWED: Final = frozenset(
     )
 )
 
-#: The first release that allows a name, where that is later than 2.6.
-SINCE: Final = {"torch.float8_e8m0fnu": "2.7", "torch.float4_e2m1fn_x2": "2.8"}
+#: The first release that surely allows a name, where that is later than 2.6.
+SINCE: Final = {
+    **dict.fromkeys((f"torch.{name}" for name in _SMALL_DTYPES), "2.7"),
+    "builtins.complex": "2.7",
+    "torch.float8_e8m0fnu": "2.7",
+    "torch.float4_e2m1fn_x2": "2.8",
+}
 
 #: Modules whose names torch refuses even where somebody allows them.
 BLOCKED_MODULES: Final = frozenset({"sys", "os", "posix", "nt"})
@@ -139,6 +144,8 @@ def dtype_of(name: str) -> str | None:
 
 def allowed_by(version: str) -> frozenset[str]:
     """Return the names that a release of torch allows ("2.7"); raises `ValueError` for others."""
+    if version not in VERSIONS:
+        raise ValueError(f"there is no table for torch {version}")
     index = VERSIONS.index(version)
     return frozenset(
         name for name in ALLOWED if VERSIONS.index(SINCE.get(name, VERSIONS[0])) <= index

@@ -115,9 +115,19 @@ def _odd_records(source: ByteSource, members: dict[str, Member]) -> Iterator[Ref
     alignment = members.get(".storage_alignment")
     if alignment and not _ALIGNMENT.fullmatch(read_member(source, alignment, _MAX_RECORD_BYTES)):
         yield Refusal(reason="has a .storage_alignment record that is no number")
-    for name in (".format_version", ".data/serialization_id"):
-        if name in members:
-            read_member(source, members[name], _MAX_RECORD_BYTES)
+    identity = members.get(".data/serialization_id")
+    if identity and not _is_text(read_member(source, identity, _MAX_RECORD_BYTES)):
+        yield Refusal(reason="has a .data/serialization_id record that is no text")
+    if ".format_version" in members:
+        read_member(source, members[".format_version"], _MAX_RECORD_BYTES)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _odd_storage(source: ByteSource, records: list[Member]) -> str:

@@ -10,8 +10,9 @@ from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.pickles.stream import MAX_PICKLE_BYTES
 from everybit.files.tensor import STORED_ITEMSIZE
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.opcodes import run
 from everybit.files.weights_only.storages import LegacyStorages
-from everybit.files.weights_only.unpickler import TorchMachine, run
+from everybit.files.weights_only.unpickler import TorchMachine
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
@@ -35,7 +36,7 @@ def read_legacy(source: ByteSource) -> tuple[str, Acceptance, bytes]:
     if machine is None:
         kind = "pickle" if source.read(0, 1) == b"\x80" else ""
         return kind, _damaged("ends within its first pickle"), b""
-    if machine.refusals or not _is(machine.top(), MAGIC):
+    if machine.refusals or not _is(machine.stack[-1], MAGIC):
         if source.read(0, 1) != b"\x80" and machine.refusals:
             return "", Acceptance(accepted=False), b""
         what = "is a pickle but none of torch.save: torch.load asks for its magic number first"
@@ -49,7 +50,7 @@ def read_legacy(source: ByteSource) -> tuple[str, Acceptance, bytes]:
             return "legacy", _damaged(f"ends within its {what}"), b""
         if machine.refusals:
             return "legacy", _answer(machine.refusals), b""
-        if value is not None and not _is(machine.top(), value):
+        if value is not None and not _is(machine.stack[-1], value):
             return "legacy", _refused(f"has another {what} than torch writes"), b""
         at += machine.at
     piece = _Piece(source, at)
@@ -64,7 +65,7 @@ def read_legacy(source: ByteSource) -> tuple[str, Acceptance, bytes]:
         return "legacy", _damaged("ends within the list of its storages"), b""
     if keys.refusals:
         return "legacy", _answer(keys.refusals), b""
-    problem = _check_storages(source, at + keys.at, keys.top(), machine.storages)
+    problem = _check_storages(source, at + keys.at, keys.stack[-1], machine.storages)
     if problem is not None:
         return "legacy", problem, piece.data
     return "legacy", Acceptance(accepted=True, end=machine.at), piece.data

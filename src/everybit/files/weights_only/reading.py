@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.opcodes import run
 from everybit.files.weights_only.storages import ZipStorages
-from everybit.files.weights_only.unpickler import TorchMachine, run
+from everybit.files.weights_only.unpickler import TorchMachine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
