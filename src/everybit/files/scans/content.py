@@ -65,6 +65,7 @@ class Content:
             is a finding.
         compiled: A pickle of TorchScript: `__torch__` names are classes of its own.
         partial: Its end was not expanded, which is told; that it breaks off is no damage.
+        two: It is of another format as well, which tells of what this one does not cover.
         kind: What it is looked into as.
     """
 
@@ -76,6 +77,7 @@ class Content:
     by_law: bool = False
     compiled: bool = False
     partial: bool = False
+    two: bool = False
     kind: Kind = Kind.OTHER
 
     @property

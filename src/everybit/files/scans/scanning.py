@@ -74,7 +74,7 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
         kinds = recognise(content)
         _look_as(content, walk, kinds, promised=named or is_pickled(name))
         if kinds[0] in _OF_TORCH and not _runs_code(walk):
-            _tell_refused(source, name, walk)
+            _tell_refused(source, name, walk, bare=kinds[0] is Kind.PICKLE)
     walk.outcome.count("files")
     return walk.outcome
 
@@ -84,12 +84,16 @@ def _runs_code(walk: Walk) -> bool:
     return any(finding.rule == "PKL201" for finding in walk.outcome.findings)
 
 
-def _tell_refused(source: ByteSource, name: str, walk: Walk) -> None:
+def _tell_refused(source: ByteSource, name: str, walk: Walk, *, bare: bool) -> None:
     from everybit.files.scans.refused import tell_refused
 
     finding = tell_refused(source, name)
-    if finding is not None:
-        walk.outcome.findings.append(finding)
+    if finding is None:
+        return
+    if bare and not walk.outcome.findings:
+        # torch.load reads no such file anyway, and all that its own loader reaches is harmless.
+        finding = replace(finding, severity=Severity.NOTE)
+    walk.outcome.findings.append(finding)
 
 
 def _look(content: Content, walk: Walk) -> None:
@@ -113,7 +117,7 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
                 what = f"what loading {content.label} does"
                 walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
             continue
-        _looker(kind)(replace(content, kind=kind), walk)
+        _looker(kind)(replace(content, kind=kind, two=len(kinds) > 1), walk)
 
 
 def _tell_of_two(content: Content, walk: Walk, kinds: tuple[Kind, ...]) -> None:

@@ -195,7 +195,7 @@ def _look_into_legacy(content: Content, walk: Walk) -> None:
 def _look_behind(content: Content, walk: Walk, end: int) -> None:
     """Tell what follows the last pickle, which no loader of one pickle reads."""
     size = content.source.size
-    if not 0 < end < size:
+    if content.two or not 0 < end < size:
         return
     rest = content.source.read(end, 4096)
     if not rest.strip(b"\0\r\n\t "):

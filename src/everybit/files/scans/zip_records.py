@@ -75,6 +75,8 @@ def tell_damages(content: Content, walk: Walk, archive: Archive, entries: Sequen
     for damage in archive.damages:
         if flagged and damage.message.endswith("disagree (flags)"):
             continue  # told by the flags themselves
+        if _stands_before(damage):
+            continue  # told as what no record covers
         groups.setdefault(_class_of(damage), []).append(damage)
     for (what, severity), damages in groups.items():
         first = damages[0]
@@ -92,6 +94,12 @@ def tell_damages(content: Content, walk: Walk, archive: Archive, entries: Sequen
             members=members[:_MAX_LISTED],
             records=[one.message for one in damages[:_MAX_LISTED]],
         )
+
+
+def _stands_before(damage: Damage) -> bool:
+    """Return whether a damage is that of bytes before the archive."""
+    shifted, place = damage.evidence.get("shifted_by", 0), damage.where.byte_range
+    return shifted > 0 and place is not None and place[0] == 0
 
 
 def _class_of(damage: Damage) -> tuple[str, Severity]:
