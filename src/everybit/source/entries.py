@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.meaning import UNKNOWNS, External, Literal, Meanings, joined
-from everybit.source.reaching import branches_of, reaching
 from everybit.source.scopes import How, end_of, start_of
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _named(
             ]
         )
     at = use if own else None
-    bindings = reaching(scope.bindings[node.id], at, module.parents)
+    bindings = module.flow.reaching(scope.bindings[node.id], at)
     found: list[Entries] = []
     since = min((binding.place for binding in bindings), default=(0, 0))
     for binding in bindings:
@@ -244,12 +243,12 @@ def _changed(
 ) -> Entries:
     """Return the entries after what changes the dictionary in place, before its use."""
     found = before
-    inside = dict(branches_of(use, module.parents)) if use is not None else {}
+    inside = dict(module.flow.branches(use)) if use is not None else {}
     for change in scope.changes.get(name, ()):
         if start_of(change) < since or (use is not None and end_of(change) > start_of(use)):
             continue
         after = _after(module, change, found, frame, depth)
-        around = branches_of(change, module.parents)
+        around = module.flow.branches(change)
         surely = all(inside.get(node) == block for node, block in around)
         found = after if surely else found | after
     return found

@@ -59,17 +59,25 @@ def module_named(module: Module, dotted: str) -> Meanings:
     return (External(canonical(dotted)),)
 
 
-def starred(module: Module, name: str) -> Meanings:
-    """Return what a name means that nothing binds: a star import's, or a builtin."""
+def starred(module: Module, name: str, seen: frozenset[Module] = frozenset()) -> Meanings:
+    """Return what a name means that nothing binds: a star import's, or a builtin.
+
+    Args:
+        module: Where it is used.
+        name: The name.
+        seen: Modules whose star imports are being followed.
+    """
     for statement in reversed(module.top.stars):
         for source in _source(module, statement):
             if isinstance(source, External):
                 if name in STAR_NAMES.get(source.name, ()):
                     return (External(canonical(f"{source.name}.{name}")),)
-            elif source.module is not None and source.module is not module:
+            elif source.module is not None and source.module not in {module, *seen}:
                 if name in source.module.top.bindings and not name.startswith("_"):
                     return attributes.attribute(source, name)
-                inner = starred(source.module, name) if source.module.top.stars else UNKNOWNS
+                inner = UNKNOWNS
+                if source.module.top.stars:
+                    inner = starred(source.module, name, seen | {module})
                 if any(isinstance(m, External) and "." in m.name for m in inner):
                     return inner
     if module.top.stars and not module.is_builtin(name):

@@ -6,15 +6,16 @@ import ast
 import builtins
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from everybit.source import attributes
 from everybit.source.calls import Argument, CallSite, read_calls
 from everybit.source.flags import read_flags
 from everybit.source.meaning import UNKNOWNS, Defined, External, Meanings, Package
 from everybit.source.origins import origins_of, returns_of
+from everybit.source.reaching import Flow
 from everybit.source.resolving import Resolver
-from everybit.source.scopes import SCOPES, Scope, read_scopes
+from everybit.source.scopes import SCOPES, Scope, read_scopes, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,6 +71,7 @@ class Module:
         self._self_assigned: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._scope_of: dict[ast.AST, Scope] = {}
         self._calls: dict[bool, tuple[CallSite, ...]] = {}
+        self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
         self._within: dict[ast.AST, list[ast.Call]] | None = None
 
     # ---- what a check asks ------------------------------------------------------------------
@@ -112,8 +114,7 @@ class Module:
     @cached_property
     def call_nodes(self) -> tuple[ast.Call, ...]:
         """All calls, in the order of the text."""
-        found = [node for node in self.parents if isinstance(node, ast.Call)]
-        return tuple(sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+        return self.nodes(ast.Call)
 
     @cached_property
     def flags(self) -> dict[str, Meanings]:
@@ -152,6 +153,18 @@ class Module:
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Return every node's parent."""
         return self._read[1]
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Which bindings reach which places."""
+        return Flow(self.parents)
+
+    def nodes(self, *kinds: type[_Node]) -> tuple[_Node, ...]:
+        """Return all nodes of these kinds, in the order of the text."""
+        if kinds not in self._nodes:
+            found = [node for node in self.parents if isinstance(node, kinds)]
+            self._nodes[kinds] = tuple(sorted(found, key=start_of))
+        return self._nodes[kinds]
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield what a node lies in, from its parent outwards."""

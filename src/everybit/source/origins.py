@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.meaning import Defined, Package
-from everybit.source.reaching import reaching
 from everybit.source.scopes import How
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def _name(module: Module, node: ast.Name, depth: int) -> tuple[Origin, ...]:
     if scope is None:
         return ()
     found: list[Origin] = []
-    for binding in reaching(scope.bindings[node.id], node if own else None, module.parents):
+    for binding in module.flow.reaching(scope.bindings[node.id], node if own else None):
         if binding.how in _FOLLOWED and binding.value is not None:
             found += origins_of(module, binding.value, depth + 1)
         elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):
@@ -78,7 +77,7 @@ def _global(source: Package, name: str, depth: int) -> tuple[Origin, ...]:
     if where is None or depth > _MAX_DEPTH:
         return ()
     found: list[Origin] = []
-    for binding in reaching(where.top.bindings.get(name, []), None, where.parents):
+    for binding in where.flow.reaching(where.top.bindings.get(name, []), None):
         if binding.how is How.ASSIGNED and binding.value is not None:
             found += origins_of(where, binding.value, depth + 1)
         elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):

@@ -25,17 +25,23 @@ _MAX_ABOVE: Final = 8
 _MAX_NEIGHBOURS: Final = 2_000
 
 
+#: Deeper than any step.
+_NOTHING_CUT: Final = 1 << 30
+
+
 @dataclass(slots=True)
 class Following:
     """How deep the resolution is at the moment, over all files.
 
     Attributes:
         depth: Steps open.
-        cuts: How often a circle or the depth cut one off.
+        steps: Steps taken since the outermost one began.
+        lowest: How deep the outermost step lies whose answer a circle or a bound cut off.
     """
 
     depth: int = 0
-    cuts: int = 0
+    steps: int = 0
+    lowest: int = _NOTHING_CUT
 
 
 class Project:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.scopes import END, SCOPES, Binding, Place, start_of
@@ -14,65 +15,94 @@ if TYPE_CHECKING:
 Branches = tuple[tuple[ast.AST, str], ...]
 
 _ENDS: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+#: Bindings further down in a loop, and of one name at all, that are looked at.
+_MAX_LATER: Final = 64
+_MAX_FOUND: Final = 64
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _BRANCHING: Final = (*_LOOPS, ast.If, ast.Try, ast.TryStar, ast.ExceptHandler, ast.match_case)
 
 
-def branches_of(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> Branches:
-    """Return the blocks that a node lies in, within its scope; `with` blocks always run."""
-    found: list[tuple[ast.AST, str]] = []
-    while (parent := parents.get(node)) is not None:
-        if isinstance(parent, _BRANCHING) and (block := _block(parent, node)):
-            found.append((parent, block))
-        if isinstance(parent, SCOPES):
-            break
-        node = parent
-    return tuple(reversed(found))
-
-
-def _block(parent: ast.AST, child: ast.AST) -> str:
-    """Return the name of the block of a compound statement that a child lies in."""
-    for name in ("body", "orelse", "finalbody", "handlers"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and any(each is child for each in block):
-            if name == "handlers":
-                return ""  # the handler is a block of its own
-            if name == "finalbody" or (name == "orelse" and isinstance(parent, ast.Try)):
-                return "" if name == "finalbody" else "body"
-            return name
-    return ""
-
-
-def reaching(
-    bindings: Sequence[Binding], use: ast.AST | None, parents: Mapping[ast.AST, ast.AST]
-) -> list[Binding]:
-    """Return the bindings that a use may see, the latest first.
+class Flow:
+    """The blocks that the nodes of one file lie in.
 
     Args:
-        bindings: All of one name in one scope, in the order of the text.
-        use: The place; None for the end of the scope (a function called later).
         parents: Of every node.
     """
-    if len(bindings) == 1 and bindings[0].place == (0, 0):
-        return list(bindings)
-    place: Place = start_of(use) if use is not None else END
-    around = branches_of(use, parents) if use is not None else ()
-    inside = dict(around)
-    found: list[Binding] = []
-    seen: dict[ast.AST, set[str]] = {}
-    for binding in reversed(bindings):
-        branches = branches_of(binding.node, parents)
-        if binding.place > place:
-            if any(node in inside and isinstance(node, _LOOPS) for node, _ in branches):
-                found.append(binding)  # the round before
-            continue
-        if _excluded(branches, inside, parents) or _leaves(branches, inside):
-            continue
-        found.append(binding)
-        own = [(node, block) for node, block in branches if inside.get(node) != block]
-        if not own or _complete(own, seen, parents):
-            break
-    return found
+
+    def __init__(self, parents: Mapping[ast.AST, ast.AST]) -> None:
+        self._parents = parents
+        self._known: dict[ast.AST, Branches] = {}
+        self._blocks: dict[ast.AST, dict[ast.AST, str]] = {}
+
+    def branches(self, node: ast.AST) -> Branches:
+        """Return the blocks that a node lies in, within its scope; `with` blocks always run."""
+        waiting: list[ast.AST] = []
+        found: Branches = ()
+        while True:
+            known = self._known.get(node)
+            if known is not None:
+                found = known
+                break
+            waiting.append(node)
+            parent = self._parents.get(node)
+            if parent is None or isinstance(parent, SCOPES):
+                break
+            node = parent
+        # The outermost has none, except that it may be a branching statement of its scope.
+        for each in reversed(waiting):
+            parent = self._parents.get(each)
+            if isinstance(parent, _BRANCHING) and (block := self._block(parent, each)):
+                found = (*found, (parent, block))
+            if isinstance(each, ast.stmt | ast.ExceptHandler | ast.match_case):
+                self._known[each] = found
+        return found
+
+    def _block(self, parent: ast.AST, child: ast.AST) -> str:
+        """Return the name of the block of a compound statement that a child lies in."""
+        if parent not in self._blocks:
+            self._blocks[parent] = {
+                each: name for name in ("body", "orelse") for each in getattr(parent, name, ())
+            }
+        name = self._blocks[parent].get(child, "")
+        # A handler is a block of its own; `else` of a `try` goes on from its body.
+        return "body" if name and isinstance(parent, ast.Try | ast.TryStar) else name
+
+    def reaching(self, bindings: Sequence[Binding], use: ast.AST | None) -> list[Binding]:
+        """Return the bindings that a use may see, the latest first.
+
+        Args:
+            bindings: All of one name in one scope, in the order of the text.
+            use: The place; None for the end of the scope (a function called later).
+        """
+        if not bindings:
+            return []
+        place: Place = start_of(use) if use is not None else END
+        last = bisect_right(bindings, place, key=lambda binding: binding.place)
+        elsewhere = [binding for binding in bindings if binding.elsewhere]
+        if elsewhere:
+            bindings = [binding for binding in bindings if not binding.elsewhere]
+            return [*elsewhere[:_MAX_FOUND], *self.reaching(bindings, use)]
+        if last and not self.branches(bindings[last - 1].node) and last == len(bindings):
+            return [bindings[last - 1]]
+        inside = dict(self.branches(use)) if use is not None else {}
+        loops = {node for node in inside if isinstance(node, _LOOPS)}
+        found: list[Binding] = []
+        if loops:
+            found += [  # the round before
+                binding
+                for binding in bindings[last : last + _MAX_LATER]
+                if any(node in loops for node, _ in self.branches(binding.node))
+            ]
+        seen: dict[ast.AST, set[str]] = {}
+        for binding in reversed(bindings[:last]):
+            branches = self.branches(binding.node)
+            if _excluded(branches, inside, self._parents) or _leaves(branches, inside):
+                continue
+            found.append(binding)
+            own = [(node, block) for node, block in branches if inside.get(node) != block]
+            if not own or len(found) > _MAX_FOUND or _complete(own, seen, self._parents):
+                break
+        return found
 
 
 def _excluded(

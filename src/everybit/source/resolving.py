@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from everybit.source import attributes, imports
+from everybit.source import attributes, folding, imports
 from everybit.source.flags import PARSED
 from everybit.source.meaning import (
     UNKNOWN,
     UNKNOWNS,
-    Constant,
     Defined,
     External,
     Given,
@@ -20,11 +19,10 @@ from everybit.source.meaning import (
     joined,
     literal,
 )
-from everybit.source.reaching import reaching
 from everybit.source.scopes import SCOPES, Binding, How, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from everybit.source.entries import Entries
     from everybit.source.meaning import FunctionNode
@@ -32,7 +30,12 @@ if TYPE_CHECKING:
 
 #: Steps from a name to what it means. Honest code takes a handful.
 _MAX_DEPTH: Final = 40
+#: All steps for one question: hostile code could ask for any number.
+_MAX_STEPS: Final = 5_000
+#: Deeper than any step.
+_NOTHING_CUT: Final = 1 << 30
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +46,13 @@ class Frame:
         function: The function.
         parameters: What each parameter means; a missing one is not known.
         keywords: What arrives in its `**kwargs`; None where that is not known.
+        known: What its expressions were found to mean in this call.
     """
 
     function: FunctionNode
     parameters: Mapping[str, Meanings]
     keywords: Entries | None = None
+    known: dict[ast.AST, Meanings] = field(default_factory=dict)
 
 
 class Resolver:
@@ -60,27 +65,54 @@ class Resolver:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._known: dict[ast.AST, Meanings] = {}
-        self._open: set[ast.AST] = set()
+        self._open: dict[ast.AST, int] = {}
 
     def meanings(self, node: ast.expr, frame: Frame | None = None) -> Meanings:
         """Return all that an expression may mean; `Unknown` is among it where there is more."""
-        if frame is None and node in self._known:
-            return self._known[node]
+        return self._once(node, frame, self._meanings)
+
+    def _once(
+        self,
+        node: _Node,
+        frame: Frame | None,
+        follow: Callable[[_Node, Frame | None], Meanings],
+    ) -> Meanings:
+        """Return what a node means, followed once and remembered.
+
+        In a circle only the answer of the step where it closes is whole and remembered, and those
+        beside it; so every node of a chain is followed once, however many ways lead to it.
+        """
+        known = self._known if frame is None else frame.known
+        if node in known:
+            return known[node]
         following = self.module.project.following
-        if node in self._open or following.depth > _MAX_DEPTH:
-            following.cuts += 1
+        depth = following.depth
+        if depth == 0:
+            following.steps = 0
+        following.steps += 1
+        if node in self._open:
+            following.lowest = min(following.lowest, self._open[node])
             return UNKNOWNS
-        cuts = following.cuts
-        self._open.add(node)
+        if depth > _MAX_DEPTH or following.steps > _MAX_STEPS:
+            following.lowest = 0
+            return UNKNOWNS
+        outer, following.lowest = following.lowest, _NOTHING_CUT
+        self._open[node] = depth
         following.depth += 1
         try:
-            found = self._meanings(node, frame)
+            found = follow(node, frame)
         finally:
-            self._open.discard(node)
+            del self._open[node]
             following.depth -= 1
-        if frame is None and cuts == following.cuts:
-            self._known[node] = found  # what was cut off in a circle is not the whole answer
+            cut, following.lowest = following.lowest, outer
+        if cut >= depth:
+            known[node] = found
+        else:
+            following.lowest = min(outer, cut)
         return found
+
+    def _imported(self, alias: ast.alias, frame: Frame | None) -> Meanings:
+        return imports.imported(self.module, alias)
 
     def _meanings(self, node: ast.expr, frame: Frame | None) -> Meanings:
         match node:
@@ -102,11 +134,11 @@ class Resolver:
             case ast.IfExp(body=body, orelse=orelse):
                 return joined(self.meanings(body, frame), self.meanings(orelse, frame))
             case ast.BoolOp():
-                return self._either(node, frame)
+                return folding.either(self, node, frame)
             case ast.UnaryOp():
-                return self._unary(node, frame)
+                return folding.unary(self, node, frame)
             case ast.BinOp(op=ast.Add()) | ast.JoinedStr():
-                return self._text(node, frame)
+                return folding.text(self, node, frame)
             case ast.Subscript():
                 return self._subscript(node, frame)
             case ast.Lambda():
@@ -135,7 +167,7 @@ class Resolver:
         while own is not None:
             bindings = own.bindings.get(name)
             if bindings and (own is scope or not isinstance(own.node, ast.ClassDef)):
-                found = reaching(bindings, use, self.module.parents)
+                found = self.module.flow.reaching(bindings, use)
                 if found:
                     return joined(*(self._bound(binding, frame) for binding in found))
                 if isinstance(own.node, _FUNCTIONS):
@@ -148,7 +180,7 @@ class Resolver:
     def _bound(self, binding: Binding, frame: Frame | None) -> Meanings:
         match binding.how:
             case How.IMPORTED if isinstance(binding.node, ast.alias):
-                return imports.imported(self.module, binding.node)
+                return self._once(binding.node, None, self._imported)
             case How.DEFINED if isinstance(
                 binding.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
             ):
@@ -219,7 +251,7 @@ class Resolver:
                 case External(name="operator.attrgetter") if len(node.args) == 1:
                     found.append(UNKNOWNS)
                 case External(name="bool") if len(node.args) == 1:
-                    found.append(self._truth(node.args[0], frame, negate=False))
+                    found.append(folding.truth(self, node.args[0], frame, negate=False))
                 case External(name="staticmethod" | "functools.cache" | "functools.wraps"):
                     args = node.args[:1]
                     found.append(self.meanings(args[0], frame) if args else UNKNOWNS)
@@ -279,67 +311,6 @@ class Resolver:
             else:
                 found.append(UNKNOWNS)
         return joined(*found)
-
-    def _either(self, node: ast.BoolOp, frame: Frame | None) -> Meanings:
-        stops = isinstance(node.op, ast.Or)
-        found: list[Meanings] = []
-        for index, value in enumerate(node.values):
-            each = self.meanings(value, frame)
-            if index == len(node.values) - 1:
-                found.append(each)
-                break
-            # `a or b` is `a` only where that is true; what is no constant may be either.
-            kept = tuple(m for m in each if not isinstance(m, Literal) or bool(m.value) is stops)
-            found.append(kept)
-            if all(isinstance(m, Literal) and bool(m.value) is stops for m in each):
-                break
-        return joined(*found)
-
-    def _unary(self, node: ast.UnaryOp, frame: Frame | None) -> Meanings:
-        if isinstance(node.op, ast.Not):
-            return self._truth(node.operand, frame, negate=True)
-        if isinstance(node.op, ast.USub):
-            return joined(
-                *(
-                    (literal(-m.value),)
-                    if isinstance(m, Literal) and isinstance(m.value, int | float)
-                    else UNKNOWNS
-                    for m in self.meanings(node.operand, frame)
-                )
-            )
-        return UNKNOWNS
-
-    def _truth(self, node: ast.expr, frame: Frame | None, *, negate: bool) -> Meanings:
-        return joined(
-            *(
-                (literal(bool(m.value) is not negate),) if isinstance(m, Literal) else UNKNOWNS
-                for m in self.meanings(node, frame)
-            )
-        )
-
-    def _text(self, node: ast.expr, frame: Frame | None) -> Meanings:
-        """Return the text that constants are put together to."""
-        parts: list[ast.expr] = []
-        if isinstance(node, ast.JoinedStr):
-            for value in node.values:
-                if isinstance(value, ast.FormattedValue):
-                    if value.format_spec is not None or value.conversion != -1:
-                        return UNKNOWNS
-                    parts.append(value.value)
-                else:
-                    parts.append(value)
-        elif isinstance(node, ast.BinOp):
-            parts = [node.left, node.right]
-        text = ""
-        for part in parts:
-            found = self.meanings(part, frame)
-            if len(found) != 1 or not isinstance(found[0], Literal):
-                return UNKNOWNS
-            value_: Constant = found[0].value
-            if not isinstance(value_, str) or len(text) > 10_000:
-                return UNKNOWNS
-            text += value_
-        return (literal(text),)
 
     def _subscript(self, node: ast.Subscript, frame: Frame | None) -> Meanings:
         from everybit.source.entries import entries_of

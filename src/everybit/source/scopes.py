@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -44,12 +44,14 @@ class Binding:
         node: Where: the statement, alias, parameter or target.
         value: The expression it is bound to, where there is one.
         place: From where on it holds.
+        elsewhere: Whether a function does it, by `global` or `nonlocal`: at any time.
     """
 
     how: How
     node: ast.AST
     value: ast.expr | None = None
     place: Place
+    elsewhere: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -92,6 +94,8 @@ class Scope:
             target = target.module_scope
         elif declared == "nonlocal":
             target = _holder(target.parent, name) or target
+        if declared and target is not self:
+            binding = replace(binding, elsewhere=True)
         target.bindings.setdefault(name, []).append(binding)
 
 
@@ -139,6 +143,9 @@ def read_scopes(tree: ast.Module) -> tuple[dict[ast.AST, Scope], dict[ast.AST, a
         waiting += [
             (child, scope if id(child) in outside else inner) for child in reversed(children)
         ]
+    for scope in scopes.values():
+        for bindings in scope.bindings.values():
+            bindings.sort(key=lambda binding: binding.place)
     return scopes, parents
 
 
