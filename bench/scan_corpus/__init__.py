@@ -17,9 +17,11 @@ from bench.scan_corpus import (
     containers_other,
     containers_torch,
     containers_zip,
+    disguises,
     folders,
     gadgets_libraries,
     gadgets_stdlib,
+    packings,
     streams,
 )
 from bench.scan_corpus.sample import Sample
@@ -34,6 +36,8 @@ _HOSTILE: Final = (
     chains,
     streams,
     containers_zip,
+    disguises,
+    packings,
     containers_torch,
     containers_other,
     folders,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import pickle
 import tarfile
+import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.scan_corpus.archives import Entry, archive, torch_entries, torch_zip
@@ -166,6 +168,16 @@ def _write_script(method: str, statement: str) -> Any:
     return lambda path: path.write_bytes(_script(method, statement))
 
 
+def _write_spaced(path: Path) -> None:
+    """The names of a TorchScript archive's code, written with blanks, as its parser allows."""
+    written = _script("__setstate__", f'torch.save(1, "{MARKER}")')
+    with zipfile.ZipFile(io.BytesIO(written)) as made:
+        entries = [Entry(name=item.filename, data=made.read(item)) for item in made.infolist()]
+    spaced = [replace(entry, data=entry.data.replace(b"torch.save(", b"torch . save ("))
+              if entry.name.endswith(".py") else entry for entry in entries]  # fmt: skip
+    path.write_bytes(archive(spaced))
+
+
 def _weights_only() -> Iterator[tuple[str, str, bytes, str, tuple[str, ...]]]:
     """What `weights_only=True` was told to stop, and where the order of checks matters."""
     rebuild = named("torch._utils", "_rebuild_tensor_v2")
@@ -320,6 +332,10 @@ def samples() -> Iterator[Sample]:
             expect=TRICK, loader="torch.jit" if method != "forward" else "", proof=MARKER,
             needs="torch",
         )  # fmt: skip
+    yield Sample(
+        name="torchscript-spaced.pt", kind="torch formats: TorchScript", source="own",
+        write=_write_spaced, expect=TRICK, loader="torch.jit", proof=MARKER, needs="torch",
+    )  # fmt: skip
     for name, source, data, loader, expect in _weights_only():
         yield Sample(
             name=f"weights-only-{name}.pt", kind="torch formats: weights_only",

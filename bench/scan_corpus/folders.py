@@ -183,7 +183,7 @@ def _hugging_face() -> Iterator[tuple[str, str, dict[str, Any], tuple[str, ...]]
 def _field(number: int, value: bytes | int) -> bytes:
     """A field of a protocol buffer."""
     if isinstance(value, int):
-        return bytes([number << 3]) + _varint(value)
+        return _varint(number << 3) + _varint(value)
     return bytes(_varint(number << 3 | 2)) + _varint(len(value)) + value
 
 
@@ -198,6 +198,11 @@ def _varint(value: int) -> bytes:
 
 def onnx(location: str | None, *, offset: int | None = None) -> bytes:
     """A minimal ONNX model with one initializer, kept in another file where `location` says so."""
+    node = _field(1, b"w") + _field(2, b"y") + _field(4, b"Identity")
+    return _model(_field(1, node) + _field(2, b"graph") + _field(5, _tensor(location, offset)))
+
+
+def _tensor(location: str | None, offset: int | None = None) -> bytes:
     tensor = _field(1, 2) + _field(2, 1) + _field(8, b"w")
     if location is None:
         tensor += _field(9, bytes(8))
@@ -208,8 +213,25 @@ def onnx(location: str | None, *, offset: int | None = None) -> bytes:
         for key, value in entries:
             tensor += _field(13, _field(1, key.encode()) + _field(2, value.encode()))
         tensor += _field(14, 1)
-    node = _field(1, b"w") + _field(2, b"y") + _field(4, b"Identity")
-    graph = _field(1, node) + _field(2, b"graph") + _field(5, tensor)
+    return tensor
+
+
+def _subgraph() -> bytes:
+    """The weights of a branch of an `If` lie outside."""
+    inner = _field(2, b"then") + _field(5, _tensor("../../../../etc/hostname"))
+    branch = _field(1, b"then_branch") + _field(6, inner) + _field(20, 5)
+    node = _field(1, b"c") + _field(2, b"y") + _field(4, b"If") + _field(5, branch)
+    return _model(_field(1, node) + _field(2, b"graph"))
+
+
+def _constant() -> bytes:
+    """A constant of the graph lies outside."""
+    value = _field(1, b"value") + _field(5, _tensor("/etc/hostname")) + _field(20, 4)
+    node = _field(2, b"y") + _field(4, b"Constant") + _field(5, value)
+    return _model(_field(1, node) + _field(2, b"graph"))
+
+
+def _model(graph: bytes) -> bytes:
     return _field(1, 8) + _field(2, b"corpus") + _field(7, graph) + _field(8, _field(2, 17))
 
 
@@ -285,6 +307,24 @@ def samples() -> Iterator[Sample]:
         write=_folder(**{"tokenizer_config.json": {"chat_template": _TEMPLATE}}),
         expect=("PKL205",),
     )  # fmt: skip
+    for name, files in (
+        ("jinja", {"chat_template.jinja": _TEMPLATE}),
+        ("list", {"tokenizer_config.json": {"chat_template": [
+            {"name": "default", "template": "{{ messages }}"},
+            {"name": "tool_use", "template": _TEMPLATE}]}}),
+        ("json", {"chat_template.json": {"chat_template": _TEMPLATE}}),
+        ("by-attr", {"chat_template.jinja":
+                     "{{ ''|attr('\\x5f\\x5fclass\\x5f\\x5f') }}"}),
+    ):  # fmt: skip
+        yield Sample(
+            name=f"folder-chat-template-{name}", kind="templates", source="CVE-2024-34359",
+            write=_folder(**files), expect=("PKL205",),
+        )  # fmt: skip
+    for name, data in (("subgraph", _subgraph()), ("constant", _constant())):
+        yield Sample(
+            name=f"onnx-{name}.onnx", kind="ONNX external data", source="own",
+            write=write_bytes(data), expect=("PKL203",),
+        )  # fmt: skip
     yield Sample(
         name="keras-lambda.keras", kind="folders: Keras", source="CVE-2024-3660",
         write=write_bytes(_keras("Lambda")), expect=("PKL205", "PKL201", "PKL202"),
