@@ -106,6 +106,27 @@ def _training_arguments() -> bytes:
     )
 
 
+def _by_getattr() -> bytes:
+    """Members of enumerations as Python 3.12 pickles them, and a method of an object."""
+    member = of("builtins", "getattr")(
+        of("transformers.trainer_utils", "IntervalStrategy"), "STEPS"
+    )
+    method = of("builtins", "getattr")(of("collections", "OrderedDict")(), "keys")
+    return whole(put({"strategy": member, "keys": method}), proto=PROTO_2)
+
+
+def _write_accelerate(path: Path) -> None:
+    """The folder that `Accelerator.save_state` writes."""
+    import accelerate
+    import torch
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model, optimizer = accelerator.prepare(model, optimizer)
+    accelerator.save_state(str(path))
+
+
 def _write_trainer(path: Path) -> None:
     """A Trainer's checkpoint folder."""
     import torch
@@ -224,6 +245,7 @@ def _rows() -> Iterator[tuple[str, str, Callable[[Path], None], tuple[str, ...],
         ("sklearn.joblib", write_bytes(_sklearn()), None),
         ("array.joblib", write_bytes(_joblib()), ()),
         ("array.joblib.gz", write_bytes(gzip.compress(_joblib(), mtime=0)), ()),
+        ("enum-by-getattr.pkl", write_bytes(_by_getattr()), None),
         ("function.pkl", write_bytes(_cloudpickle()), _UNKNOWN),
         ("stable-baselines.zip", write_bytes(stable_baselines(_cloudpickle())), _UNKNOWN),
         ("detectron.pkl", write_bytes(whole(put({"model": {"w": _array()}}), proto=PROTO_2)), ()),
@@ -243,6 +265,7 @@ def _rows() -> Iterator[tuple[str, str, Callable[[Path], None], tuple[str, ...],
         yield name, "pickles", write, expect if expect is not None else ("PKL202?",), False
     yield "trainer", "Transformers", _write_trainer, ("PKL202?",), False
     yield "transformers", "Transformers", _write_transformers, (), True
+    yield "accelerate", "Accelerate", _write_accelerate, (), True
     yield "lightning-real.ckpt", "Lightning", _write_lightning, (), True
     yield "sharded", "safetensors", _write_index, (), False
     yield "weights.safetensors", "safetensors", _write_safetensors, (), False
