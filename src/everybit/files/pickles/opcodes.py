@@ -188,5 +188,3 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
 }
 _ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}
 _TABLE: Final = [_ACTIONS.get(code) for code in range(256)]
-#: What each opcode does to a machine, by its byte: for unpicklers that know fewer of them.
-ACTIONS: Final = _ACTIONS

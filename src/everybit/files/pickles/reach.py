@@ -170,7 +170,8 @@ class _Finder:
             inner = Named(made.module, made.path.removesuffix("()"), sure=made.sure)
             self.note(inner, Via.RESULT if "()" in inner.path else Via.ATTRIBUTE, call.position, ())
             return
-        summed = self.sum(made, Via.ATTRIBUTE, call.position)
+        via = Via.RESULT if "()" in made.path else Via.ATTRIBUTE
+        summed = self.sum(made, via, call.position)
         if not made.sure:
             shown = show_arguments(call)
             summed.unsure = summed.unsure or shown
