@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bench.scan_corpus import (
     benign_files,
     benign_torch,
+    benign_values,
     chains,
     containers_other,
     containers_torch,
@@ -42,7 +43,7 @@ _HOSTILE: Final = (
     containers_other,
     folders,
 )
-_BENIGN: Final = (benign_torch, benign_files)
+_BENIGN: Final = (benign_torch, benign_values, benign_files)
 
 
 def corpus(*, slow: bool = False) -> tuple[Sample, ...]:
