@@ -11,8 +11,11 @@ from isal import isal_zlib
 from everybit.core.errors import DamagedError, PathError
 from everybit.files.aside import new_hasher, read_hashed
 from everybit.files.contents import name_of
+from everybit.files.damage import MalformedError
+from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.reading import describe_not_a_model, read_structure
 from everybit.files.source import ByteSource
+from everybit.files.structure import Structure
 from everybit.files.tensor import FileFormat
 from everybit.files.zips.integrity import crc_damage, crc_status
 from everybit.files.zips.members import member_crc, unreadable
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everybit.core.finding import Finding
-    from everybit.files.structure import Structure
 
+#: A pickle of protocol 0 or 1 begins like text, or like nothing known.
+_PERHAPS_PICKLES: Final = frozenset({FileFormat.TEXT, FileFormat.UNKNOWN})
+_JOBLIB: Final = b"joblib.numpy_pickle"
+_HEAD_BYTES: Final = 64 * 1024
 _TAKEN: Final = frozenset(
     {
         FileFormat.TORCH_ZIP,
@@ -65,6 +71,10 @@ def structure_of(source: ByteSource, where: Path) -> Structure:
         PathError: It is of another format, or too large.
     """
     structure = read_structure(source)
+    if structure.format in _PERHAPS_PICKLES and _is_one_pickle(source):
+        return Structure(format=FileFormat.PICKLE)
+    if structure.format is FileFormat.PICKLE:
+        _refuse_other_pickles(source, where)
     if structure.damages:
         raise structure.damages[0].error(where)
     what, todo = describe_not_a_model(structure.format, source)
@@ -81,6 +91,34 @@ def structure_of(source: ByteSource, where: Path) -> Structure:
     if structure.given_up:
         raise PathError(f"is too large for this release: {structure.given_up}", where=str(where))
     return structure
+
+
+def _is_one_pickle(source: ByteSource) -> bool:
+    """Return whether a file is one pickle from its first byte to its last."""
+    try:
+        return read_pickle_at(source, 0, "its pickle").end == source.size
+    except MalformedError:
+        return False
+
+
+def _refuse_other_pickles(source: ByteSource, where: Path) -> None:
+    """Refuse what begins as a pickle and has more in it."""
+    if _JOBLIB in source.read(0, _HEAD_BYTES):
+        raise PathError(
+            "is a file of joblib",
+            where=str(where),
+            todo="load it where it was made, and save its arrays with NumPy or safetensors",
+        )
+    try:
+        end = read_pickle_at(source, 0, "its pickle").end
+    except MalformedError as error:
+        raise error.damage.error(where) from None
+    if end != source.size:
+        raise PathError(
+            f"holds {source.size - end} bytes after its pickle, and loaders read that alone",
+            where=str(where),
+            todo="take the pickles apart, and convert each",
+        )
 
 
 def read_whole(

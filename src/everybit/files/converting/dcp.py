@@ -100,6 +100,7 @@ def _read_file(
     progress: Callable[[int], None],
 ) -> None:
     """Read every entry of one file: chunks as parts of tensors, values as trees."""
+    document.findings += refuse_hostile(source, source.path, path)
     entries, damages, skipped = read_entries(source, metadata, path)
     damages += [damage for each in entries for damage in each.structure.damages]
     if damages:
@@ -107,7 +108,6 @@ def _read_file(
     skipped += [item for each in entries for item in each.structure.skipped if item.promised]
     if skipped:
         raise document.found.refuse(f"{path}: {skipped[0].what}: {skipped[0].why}")
-    document.findings += refuse_hostile(source, source.path, path)
     members = tuple(member for each in entries for member in each.structure.members)
     filled = [member for member in members if member.size]
     checked = Structure(

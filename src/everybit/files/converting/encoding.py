@@ -216,6 +216,7 @@ class Encoder:
     def call(self, call: Call, path: str, depth: int) -> Any:
         """Return an object: a tensor, an array, a container of the library, or a record."""
         if call.name in TENSORS:
+            self.refuse_changes(call, path)
             return self.tensor(call, call.name, call.arguments, path, depth)
         if is_numeric_array(call):
             try:
@@ -223,11 +224,13 @@ class Encoder:
             except OddError:
                 pass  # text, objects or foreign byte order: kept as a record with its bytes
             else:
+                self.refuse_changes(call, path)
                 return {"$array": self.found.tensor(self.origin, spec, path).name}
         content = content_of(call)
         if content.data is not None:
             return self.bytes_of(content.data, path, mutable=content.mutable)
         if content.tensor is not None:
+            self.refuse_changes(call, path)
             return self.of_class(call, content, path, depth)
         if content.mark == "$ordered":
             found = self.mapping("$ordered", content.pairs, path, depth)
@@ -237,6 +240,12 @@ class Encoder:
         if content.mark:
             return {content.mark: self.sequence(content.items, path, depth)}
         return self.record(call, content, path, depth)
+
+    def refuse_changes(self, call: Call, path: str) -> None:
+        """Refuse a tensor or array in which the pickle would set items."""
+        if call.items or call.pairs:
+            what = f"the pickle changes the tensor at {path or 'its root'} after it is made"
+            raise self.found.refuse(what)
 
     def tensor(
         self, call: Call, name: str, args: list[Node], path: str, depth: int

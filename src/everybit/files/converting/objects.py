@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Modules by the names of Python 2 and of NumPy 1, and by those of today.
+_PYTHON_2: Final = {"xrange": "range", "unicode": "str", "long": "int"}
 _RENAMED: Final = {
-    "__builtin__": "builtins",
     "copy_reg": "copyreg",
     "numpy.core.multiarray": "numpy._core.multiarray",
     "numpy.core.numeric": "numpy._core.numeric",
@@ -86,6 +86,8 @@ class Content:
 
 def module_name(node: Global) -> str:
     """Return a name as the sidecar writes it: `module:qualified.name`."""
+    if node.module == "__builtin__":
+        return f"builtins:{_PYTHON_2.get(node.name, node.name)}"
     return f"{_RENAMED.get(node.module, node.module)}:{node.name}"
 
 

@@ -9,9 +9,12 @@ from everybit.files.damage import malformed
 from everybit.files.formats import torch_legacy, torch_tar
 from everybit.files.formats.placing import Held
 from everybit.files.formats.torch_zip import find_root, read_pickle
+from everybit.files.pickles.nodes import Blob, Call, Persistent, TupleNode
 from everybit.files.pickles.opcodes import interpret
 from everybit.files.pickles.stream import read_pickle_at
+from everybit.files.pickles.torch_values import OddError, describe_storage
 from everybit.files.tensor import FileFormat
+from everybit.files.window import Window
 from everybit.files.zips.archive import Member, read_archive
 from everybit.files.zips.members import read_member
 from everybit.files.zips.records import STORED
@@ -30,6 +33,7 @@ _SMALL_RECORDS: Final = {
     ".data/serialization_id": "serialization_id",
 }
 _MAX_RECORD_BYTES: Final = 128
+_FROM_BYTES: Final = "torch.storage._load_from_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,37 @@ def read_origin(source: ByteSource, path: str, kind: FileFormat, *, base: int = 
             tensors=tar.tensors,
             views={str(key): (str(root), at) for key, (root, at) in tar.views.items()},
         )
-    return _alone(path, read_pickle_at(source, 0, "its pickle"))
+    return _with_nested(source, _alone(path, read_pickle_at(source, 0, "its pickle")))
+
+
+def _with_nested(source: ByteSource, origin: Origin) -> Origin:
+    """Return a bare pickle with the storages that stand in it as files of their own.
+
+    A tensor that `pickle` itself wrote keeps its storage as the bytes of a `torch.save`.
+    """
+    held: dict[str, Held] = {}
+    for call in origin.pickle.calls:
+        args = call.arguments
+        inner = args[0] if args and isinstance(args[0], Call) else None
+        if inner is None or inner.name != _FROM_BYTES or not inner.arguments:
+            continue
+        blob = inner.arguments[0]
+        if not isinstance(blob, Blob):
+            continue
+        start = origin.record.start + blob.start
+        found = torch_legacy.read_storages(Window(source, start, start + len(blob.data)))
+        node = found.record.pickle.result
+        try:
+            place = found.places.get(describe_storage(node).key)
+        except OddError as odd:
+            raise malformed(
+                f"storage in its pickle: {odd}", byte_range=(start, start + 1)
+            ) from None
+        key = f"at {start}"
+        args[0] = Persistent(TupleNode([*node.id.items[:2], key, *node.id.items[3:]]))
+        if place is not None:
+            held[key] = replace(place, start=place.start + start, end=place.end + start)
+    return replace(origin, held=held) if held else origin
 
 
 def _alone(path: str, record: Placed) -> Origin:

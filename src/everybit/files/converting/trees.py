@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -91,8 +92,8 @@ def read_file(document: Document, path: str, progress: Callable[[int], None]) ->
     """
     place = document.place(path)
     with ByteSource(place) as source:
-        structure = structure_of(source, place)
         document.findings += refuse_hostile(source, place, path or place.name)
+        structure = structure_of(source, place)
         document.files.append(read_whole(source, structure, path or place.name, progress))
         tree = encode_pickle(document, source, path, structure.format, "")
         document.facts.setdefault("format", str(structure.format))
@@ -147,6 +148,7 @@ def _read_shards(document: Document, progress: Callable[[int], None]) -> None:
         raise DamagedError(
             "is no index of a sharded model", rule="FIL107", where=str(index), todo="fetch it again"
         )
+    _refuse_outside(index, sum(len(names) for names in shards.values()))
     merged: dict[str, Any] = {}
     homes: dict[str, str] = {}
     attributes: Any = None
@@ -177,6 +179,18 @@ def _read_shards(document: Document, progress: Callable[[int], None]) -> None:
     document.tree = merged
     if attributes is not None:
         document.tree = {"$ordered": merged, "attributes": attributes}
+
+
+def _refuse_outside(index: Path, num_inside: int) -> None:
+    """Refuse an index that names files outside its folder."""
+    listed = json.loads(index.read_bytes())["weight_map"]
+    if len(listed) != num_inside:
+        raise DamagedError(
+            f"names files that do not lie beside it, for {len(listed) - num_inside} tensors",
+            rule="FIL107",
+            where=str(index),
+            todo="fetch it again from where the model came from",
+        )
 
 
 def _hold_against_index(index: Path, shard: str, tree: dict[str, Any], expected: list[str]) -> None:

@@ -32,7 +32,7 @@ _NAMES: Final = {
 #: Types that the format lacks, by those that their bytes are stored as.
 _AS_OTHERS: Final = {
     "complex32": ("F16", 2), "complex128": ("F64", 2), "quint8": ("U8", 1), "qint8": ("I8", 1),
-    "qint32": ("I32", 1),
+    "qint32": ("I32", 1), "bits16": ("U16", 1),
 }  # fmt: skip
 _RAW: Final = ("U8", 1)
 
