@@ -39,7 +39,7 @@ MODULES: Final = {
         "dill jsonpickle cloudpickle.compat joblib.numpy_pickle joblib.numpy_pickle_utils "
         "joblib.numpy_pickle_compat joblib.memory yaml ruamel srsly numpy.lib.npyio "
         "numpy.lib._npyio_impl numpy.lib.format numpy.lib._format_impl torch.serialization "
-        "torch.hub torch.utils.model_zoo torch.utils._config_module torch.jit._serialization "
+        "torch.utils._config_module torch.jit._serialization "
         "torch.distributed.checkpoint.filesystem.torch pandas.io pandas.compat.pickle_compat "
         "keras.models keras.saving tensorflow tf_keras mlflow skops hickle klepto sklearn.externals"
     ),
@@ -53,7 +53,7 @@ MODULES: Final = {
         "fastapi uvicorn django gradio streamlit wandb comet_ml neptune"
     ),
     effects.DOWNLOADS: (
-        "huggingface_hub datasets gdown wget smart_open fsspec s3fs gcsfs webdataset"
+        "torch.hub torch.utils.model_zoo huggingface_hub datasets gdown wget smart_open fsspec s3fs gcsfs webdataset"
     ),
     effects.EXPRESSIONS: (
         "sympy numexpr pandas.core.computation pandas.eval simpleeval py_expression_eval"
@@ -74,7 +74,6 @@ NAMES: Final = {
         effects.CODE: "compile vmap",
         effects.SYSTEM: "set_default_device set_default_dtype set_default_tensor_type",
         effects.PROCESS: "_running_with_deploy",
-        effects.DOWNLOADS: "hub",
     },
     "torch.storage": {
         effects.LOADS: "_load_from_bytes",
@@ -99,7 +98,7 @@ NAMES: Final = {
     "torch.distributed": {effects.NETWORK: "init_process_group TCPStore FileStore"},
     "numpy": {effects.FILES: _NUMPY_FILES, effects.CALLS: "fromfunction vectorize frompyfunc"},
     "numpy.lib._datasource": {effects.FILES: "DataSource open Repository"},
-    "numpy.lib": {effects.FILES: "npyio format DataSource"},
+    "numpy.lib": {effects.FILES: "DataSource"},
     "numpy.core.records": {effects.FILES: "fromfile"},
     "numpy.core.memmap": {effects.FILES: "memmap"},
     "numpy.ndarray": {effects.FILES: "tofile dump"},
