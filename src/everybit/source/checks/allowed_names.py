@@ -96,6 +96,8 @@ def _is_dangerous(name: str) -> bool:
 def asks_the_file(site: CallSite) -> bool:
     """Return whether what is let through is what the file itself names."""
     module = site.module
+    if "get_unsafe_globals_in_checkpoint" not in module.text:
+        return False
     function = module.enclosing(site.node, *_FUNCTIONS) or module.tree
     asked = [
         call

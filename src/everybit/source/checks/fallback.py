@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks import loaders
+from everybit.source.checks.index import FUNCTIONS, once, previous_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from everybit.source.checks.load import Load
     from everybit.source.module import Module
 
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: Loads of one `try` that are compared with what follows its failure.
+_MAX_FIRST: Final = 64
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 #: A handler for these follows no refusal: the first load never began.
 _NOT_A_REFUSAL: Final = frozenset(
@@ -60,7 +62,7 @@ def find_fallbacks(module: Module, loads: Iterable[Load]) -> dict[Load, Fallback
 
 def _in_handler(module: Module, node: ast.Call, unsafe: set[ast.AST]) -> Fallback | None:
     for each in module.ancestors(node):
-        if isinstance(each, _FUNCTIONS):
+        if isinstance(each, FUNCTIONS):
             return None
         if isinstance(each, ast.ExceptHandler):
             held = module.parents[each]
@@ -74,22 +76,16 @@ def _in_handler(module: Module, node: ast.Call, unsafe: set[ast.AST]) -> Fallbac
 def _after_handler(module: Module, node: ast.Call, unsafe: set[ast.AST]) -> Fallback | None:
     """Return what a load follows that stands after a `try` whose handlers only pass."""
     child: ast.AST = module.statement(node)
-    while not isinstance(child, (*_FUNCTIONS, *_LOOPS, ast.Module)):
-        parent = module.parents[child]
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(parent, name, None)
-            if not isinstance(block, list) or not any(each is child for each in block):
-                continue
-            index = next(i for i, each in enumerate(block) if each is child)
-            before = block[index - 1] if index else None
-            if (
-                isinstance(before, ast.Try)
-                and before.handlers
-                and _ends(before.body)
-                and all(_passes(handler) for handler in before.handlers)
-            ):
-                return _follows(module, node, before, before.handlers[0], unsafe)
-        child = parent
+    while not isinstance(child, (*FUNCTIONS, *_LOOPS, ast.Module)):
+        before = previous_statements(module).get(child)
+        if (
+            isinstance(before, ast.Try)
+            and before.handlers
+            and _ends(before.body)
+            and all(_passes(handler) for handler in before.handlers)
+        ):
+            return _follows(module, node, before, before.handlers[0], unsafe)
+        child = module.parents[child]
     return None
 
 
@@ -115,16 +111,26 @@ def _follows(
     caught = module.source(handler.type) if handler.type is not None else ""
     if caught and {word.strip() for word in caught.strip("()").split(",")} <= _NOT_A_REFUSAL:
         return None
-    calls = [
-        each
-        for statement in held.body
-        for each in ast.walk(statement)
-        if isinstance(each, ast.Call) and _is_load(module, each)
-    ]
+    calls = _tried(module).get(held, ())
     if any(each in unsafe for each in calls):
         return None  # the first one is as unsafe
-    same = [each for each in calls if _shared(each, node)]
+    same = [each for each in calls[:_MAX_FIRST] if _shared(each, node)]
     return Fallback(first=same[0], caught=caught) if same else None
+
+
+@once
+def _tried(module: Module) -> dict[ast.AST, list[ast.Call]]:
+    """Return the loads in the body of each `try`."""
+    found: dict[ast.AST, list[ast.Call]] = {}
+    for call in module.call_nodes:
+        if not _is_load(module, call):
+            continue
+        child: ast.AST = call
+        for each in module.ancestors(call):
+            if isinstance(each, ast.Try) and not isinstance(child, ast.ExceptHandler):
+                found.setdefault(each, []).append(call)
+            child = each
+    return found
 
 
 def _is_load(module: Module, call: ast.Call) -> bool:
@@ -162,10 +168,10 @@ def _source(call: ast.Call) -> ast.expr | None:
 def _next_turn(module: Module, node: ast.Call) -> Fallback | None:
     """Return what a load follows that is tried with `True` and, after it failed, with `False`."""
     held = module.enclosing(node, ast.Try)
-    if held is None or not any(node in ast.walk(each) for each in held.body):
+    if held is None or node not in _tried(module).get(held, ()):
         return None
     loop = next(
-        (each for each in module.ancestors(held) if isinstance(each, (*_LOOPS, *_FUNCTIONS))),
+        (each for each in module.ancestors(held) if isinstance(each, (*_LOOPS, *FUNCTIONS))),
         None,
     )
     if not isinstance(loop, ast.For | ast.AsyncFor):

@@ -6,12 +6,12 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
+from everybit.source.checks.index import holder, once
 from everybit.source.meaning import Defined, External
 
 if TYPE_CHECKING:
     from everybit.source.module import Module
 
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _MODULE: Final = (
     "torch.nn.Module",
     "lightning.pytorch.LightningModule",
@@ -68,6 +68,8 @@ _NO_OBJECT: Final = frozenset(
     }
 )  # fmt: skip
 _MAX_DEPTH: Final = 8
+#: Uses and assignments of one name that are compared.
+_MAX_STORES: Final = 64
 
 
 def live_object(module: Module, node: ast.expr, depth: int = 0) -> str:
@@ -153,29 +155,47 @@ def _may_be_live(value: ast.expr) -> bool:
 
 def _by_use(module: Module, node: ast.Name | ast.Attribute) -> str:
     """Return which method of a module is called on the same name, in the same function."""
-    scope: ast.AST | None = module.enclosing(node, *_FUNCTIONS)
     if isinstance(node, ast.Attribute):
         if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             return ""
-        scope = module.enclosing(node, ast.ClassDef)
-    text = ast.dump(node)
-    stores = [
-        each
-        for each in ast.walk(scope or module.tree)
-        if isinstance(each, ast.Assign) and any(_is_same(t, node) for t in each.targets)
-    ]
-    for call in ast.walk(scope or module.tree):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-            continue
-        if call.func.attr not in _OF_MODULES or ast.dump(call.func.value) != text:
-            continue
-        if isinstance(node, ast.Name) and any(
-            call.lineno <= store.lineno <= node.lineno for store in stores
-        ):
-            continue  # it holds something else by now
-        return f"{ast.unparse(node)}.{call.func.attr}() is called"
-    return ""
+        owner = module.enclosing(node, ast.ClassDef)
+        used = _uses(module).get((owner, ast.unparse(node)), ())
+        return f"{ast.unparse(node)}.{used[0][1]}() is called" if used else ""
+    function = holder(module, node)
+    stores = _stores(module).get((function, node.id), ())
+    for line, method in _uses(module).get((function, node.id), ()):
+        if not any(line <= store <= node.lineno for store in stores[:_MAX_STORES]):
+            return f"{node.id}.{method}() is called"
+    return ""  # or it holds something else by now
 
 
-def _is_same(target: ast.expr, node: ast.Name | ast.Attribute) -> bool:
-    return ast.unparse(target) == ast.unparse(node)
+@once
+def _uses(module: Module) -> dict[tuple[ast.AST | None, str], list[tuple[int, str]]]:
+    """Return where methods of modules are called: on names, and in a class on `self.NAME`."""
+    found: dict[tuple[ast.AST | None, str], list[tuple[int, str]]] = {}
+    for call in module.call_nodes:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _OF_MODULES:
+            continue
+        place: ast.AST | None
+        match call.func.value:
+            case ast.Name(id=name):
+                place = holder(module, call)
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                place, name = module.enclosing(call, ast.ClassDef), f"self.{attr}"
+            case _:
+                continue
+        uses = found.setdefault((place, name), [])
+        if len(uses) < _MAX_STORES:
+            uses.append((call.lineno, call.func.attr))
+    return found
+
+
+@once
+def _stores(module: Module) -> dict[tuple[ast.AST, str], list[int]]:
+    """Return the lines where each function assigns each name."""
+    found: dict[tuple[ast.AST, str], list[int]] = {}
+    for node in module.nodes(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                found.setdefault((holder(module, node), target.id), []).append(node.lineno)
+    return found

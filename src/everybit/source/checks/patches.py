@@ -83,7 +83,7 @@ def patched_functions(module: Module) -> set[ast.AST]:
 def _replacing(module: Module) -> Iterator[_Replacing]:
     if "load" not in module.text or "torch" not in module.text:
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes(ast.Assign, ast.Call):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:

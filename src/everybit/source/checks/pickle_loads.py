@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Certainty, Severity
 from everybit.source.checks import loaders
+from everybit.source.checks.index import holder, once
 from everybit.source.checks.load import Load
 from everybit.source.checks.round_trip import made_here
 from everybit.source.checks.unpickler import Lets, judge_find_class
@@ -16,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everybit.source.calls import CallSite
-    from everybit.source.meaning import FunctionNode
     from everybit.source.module import ClassInfo, Module
 
 RULE_ID: Final = "SRC302"
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TENSORS: Final = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor")
 #: Called in a function, these show that the bytes come from another process of the same job.
 _OF_THE_JOB: Final = (
@@ -83,18 +82,20 @@ def _object_arrays(site: CallSite) -> Load | None:
 
 def comes_from_itself(module: Module, call: ast.Call) -> bool:
     """Return whether what a call reads was made by the same program, not read from outside."""
-    function: FunctionNode | None = module.enclosing(call, *_FUNCTIONS)
+    function = holder(module, call)
     if isinstance(function, ast.FunctionDef) and function.name == "__setstate__":
         return True
-    if made_here(module, call):
-        return True
-    if function is None:
-        return False
-    return any(
-        name in _OF_THE_JOB
-        for each in module.calls_within(function)
-        for name in module.resolve_all(each.func)
-    )
+    return function in _talking(module) or made_here(module, call)
+
+
+@once
+def _talking(module: Module) -> frozenset[ast.AST]:
+    """Return the functions that exchange data with the other ranks of the same job."""
+    if "distributed" not in module.text:
+        return frozenset()
+    return frozenset(
+        holder(module, site.node) for site in module.calls() if site.name in _OF_THE_JOB
+    ) - {module.tree}
 
 
 def _is_new_shelf(site: CallSite) -> bool:

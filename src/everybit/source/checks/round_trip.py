@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
+from everybit.source.checks.index import FUNCTIONS, calls_by_function, holder, once
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -16,8 +18,9 @@ _OPENERS: Final = frozenset({"open", "BytesIO"})
 #: Methods that give the content or the name of what they are called on.
 _CONTENT: Final = frozenset({"getvalue", "getbuffer", "read", "read_bytes", "open", "fileno"})
 _NAMES: Final = frozenset({"str", "fspath", "Path", "bytes"})
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _MAX_DEPTH: Final = 6
+#: Saves of one name that are looked at, from the last one back.
+_MAX_SAVES: Final = 16
 
 
 def made_here(module: Module, load: ast.Call) -> bool:
@@ -30,21 +33,32 @@ def made_here(module: Module, load: ast.Call) -> bool:
     source = _first(load)
     if source is None:
         return False
-    wanted = set(_stands_for(module, source))
-    if not wanted:
+    function = holder(module, load)
+    written = _written(module).get(function)
+    if written is None:
         return False
-    function = module.enclosing(load, *_FUNCTIONS) or module.tree
-    for call in ast.walk(function):
-        if not isinstance(call, ast.Call) or call is load or not _saves(call):
-            continue
-        if call.lineno > load.lineno or not _always_before(module, call, load, function):
-            continue
-        if ast.dump(call) in wanted:
-            return True
-        for written in (*call.args, *(keyword.value for keyword in call.keywords)):
-            if wanted & set(_stands_for(module, written)):
+    for name in _stands_for(module, source):
+        for call in written.get(name, ())[-_MAX_SAVES:]:
+            before = call is not load and call.lineno <= load.lineno
+            if before and _always_before(module, call, load, function):
                 return True
     return False
+
+
+@once
+def _written(module: Module) -> dict[ast.AST, dict[str, list[ast.Call]]]:
+    """Return, for each function, what its calls write: `{what names it: the calls}`."""
+    found: dict[ast.AST, dict[str, list[ast.Call]]] = {}
+    for function, calls in calls_by_function(module).items():
+        for call in calls:
+            if not _saves(call):
+                continue
+            names = found.setdefault(function, {})
+            names.setdefault(ast.dump(call), []).append(call)
+            for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+                for name in _stands_for(module, value):
+                    names.setdefault(name, []).append(call)
+    return found
 
 
 def _first(call: ast.Call) -> ast.expr | None:
@@ -91,7 +105,7 @@ def _always_before(module: Module, first: ast.AST, then: ast.AST, function: ast.
     for node in module.ancestors(first):
         if node is function:
             return True
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             return False  # runs later, or never
         if isinstance(node, ast.If | ast.IfExp | ast.Try | ast.ExceptHandler | ast.match_case):
             if id(node) not in around:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.source.checks.file_name import FileName, file_name
+from everybit.source.checks.index import FUNCTIONS, holder, once
 from everybit.source.checks.test_code import is_test
 from everybit.source.hit import Hit
 
@@ -25,7 +26,6 @@ _STAYS: Final = re.compile(r"(?:^|[^a-z])(?:latest|last|best|newest)(?:[^a-z]|$)
 #: A name that is not the final one.
 _TEMPORARY: Final = re.compile(r"te?mp|\.part\b|partial|\bbuf(?:fer)?\b|bytesio|\.new\b|incomplete")
 _RENAMES: Final = ("os.replace", "os.rename", "os.renames", "os.link", "shutil.move", "shutil.copy")
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -33,7 +33,6 @@ def check(module: Module) -> Iterator[Hit]:
     """Yield the saves to a name that stays the same, without a rename in the same function."""
     if is_test(module):
         return
-    loaded: set[str] | None = None
     for site in module.calls():
         if site.name != "torch.save" or site.indirect:
             continue
@@ -41,12 +40,14 @@ def check(module: Module) -> Iterator[Hit]:
         if target is None:
             continue
         loops = tuple(_loops(module, site.node))
-        name = file_name(module, target, _changing(loops))
-        if name is None or not _stays(module, site, name, loops) or _renames(module, site):
+        name = file_name(module, target, _changing(module, loops))
+        if (
+            name is None
+            or not _stays(module, site, name, loops)
+            or holder(module, site.node) in _renaming(module)
+        ):
             continue
-        if loaded is None:
-            loaded = _loaded(module)
-        yield _hit(site, name, in_loop=bool(loops), loaded=name.text in loaded)
+        yield _hit(site, name, in_loop=bool(loops), loaded=name.text in _loaded(module))
 
 
 def _hit(site: CallSite, name: FileName, *, in_loop: bool, loaded: bool) -> Hit:
@@ -72,52 +73,71 @@ def _stays(module: Module, site: CallSite, name: FileName, loops: tuple[ast.AST,
         return False
     # Outside of a loop the word alone says that it is written again: not after the training
     # loop of the same function, and not in a script's own body, which runs once.
-    function = module.enclosing(site.node, *_FUNCTIONS)
+    function = holder(module, site.node)
     if loops:
         return True
-    if function is None:
+    if function is module.tree:
         return False
-    return not any(
-        isinstance(node, _LOOPS) and node.lineno < site.node.lineno for node in ast.walk(function)
-    )
+    return _first_loops(module).get(function, site.node.lineno) >= site.node.lineno
+
+
+@once
+def _first_loops(module: Module) -> dict[ast.AST, int]:
+    """Return the line of the first loop of each function."""
+    found: dict[ast.AST, int] = {}
+    for loop in module.nodes(*_LOOPS):
+        found.setdefault(holder(module, loop), loop.lineno)
+    return found
 
 
 def _loops(module: Module, node: ast.AST) -> Iterator[ast.AST]:
     """Yield the loops around a node within its function."""
     child = node
     for each in module.ancestors(node):
-        if isinstance(each, _FUNCTIONS):
+        if isinstance(each, FUNCTIONS):
             return
         if isinstance(each, _LOOPS) and any(child is inner for inner in each.body):
             yield each
         child = each
 
 
-def _changing(loops: tuple[ast.AST, ...]) -> frozenset[str]:
+def _changing(module: Module, loops: tuple[ast.AST, ...]) -> frozenset[str]:
     """Return the names that are given a value inside of the loops."""
-    return frozenset(
-        node.id
-        for loop in loops
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    )
+    return frozenset(name for loop in loops for name in _stored(module).get(loop, ()))
 
 
-def _renames(module: Module, site: CallSite) -> bool:
-    """Return whether the function renames or copies something: it may be this file."""
-    function = module.enclosing(site.node, *_FUNCTIONS) or module.tree
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Call):
-            continue
-        if any(name.startswith(_RENAMES) for name in module.resolve_all(node.func)):
-            return True
-        attr = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if attr == "rename" or (attr == "replace" and len(node.args) == 1):
-            return True
-    return False
+@once
+def _stored(module: Module) -> dict[ast.AST, set[str]]:
+    found: dict[ast.AST, set[str]] = {}
+    for node in module.nodes(ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            for each in module.ancestors(node):
+                if isinstance(each, _LOOPS):
+                    found.setdefault(each, set()).add(node.id)
+    return found
 
 
-def _loaded(module: Module) -> set[str]:
+@once
+def _renaming(module: Module) -> frozenset[ast.AST]:
+    """Return the functions that rename or copy something: it may be what they saved."""
+    found: set[ast.AST] = set()
+    for call in module.call_nodes:
+        attr = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if (
+            attr == "rename"
+            or (attr == "replace" and len(call.args) == 1)
+            or _renames(module, call)
+        ):
+            found.add(holder(module, call))
+    return frozenset(found)
+
+
+def _renames(module: Module, call: ast.Call) -> bool:
+    return any(name.startswith(_RENAMES) for name in module.resolve_all(call.func))
+
+
+@once
+def _loaded(module: Module) -> frozenset[str]:
     """Return the names of files that the module loads by `torch.load`."""
     found: set[str] = set()
     for site in module.calls():
@@ -125,4 +145,4 @@ def _loaded(module: Module) -> set[str]:
         name = file_name(module, source, frozenset()) if source is not None else None
         if name is not None:
             found.add(name.text)
-    return found
+    return frozenset(found)

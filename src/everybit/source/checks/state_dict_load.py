@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
+from everybit.source.checks.index import holder, once
+
 if TYPE_CHECKING:
     from everybit.source.module import Module
 
@@ -16,7 +18,8 @@ _RECEIVER: Final = re.compile(
     re.IGNORECASE,
 )
 _OTHER: Final = re.compile(r"sched|loader|sampler|callback|trainer|state\b", re.IGNORECASE)
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: A name that is used more often is more than one state dict.
+_MAX_USES: Final = 8
 
 
 def loads_state_dict(module: Module, call: ast.Call) -> bool:
@@ -34,13 +37,20 @@ def loads_state_dict(module: Module, call: ast.Call) -> bool:
     target = parent.targets[0]
     if not isinstance(target, ast.Name):
         return False
-    function = module.enclosing(call, *_FUNCTIONS) or module.tree
-    uses = [
-        node
-        for node in ast.walk(function)
-        if isinstance(node, ast.Name) and node.id == target.id and node is not target
-    ]
+    named = _names(module).get((holder(module, call), target.id), [])
+    if len(named) > _MAX_USES:
+        return False
+    uses = [node for node in named if node is not target]
     return bool(uses) and all(_takes(module.parents.get(use), use) for use in uses)
+
+
+@once
+def _names(module: Module) -> dict[tuple[ast.AST, str], list[ast.Name]]:
+    """Return where each function uses and binds each name, as far as its text says."""
+    found: dict[tuple[ast.AST, str], list[ast.Name]] = {}
+    for node in module.nodes(ast.Name):
+        found.setdefault((holder(module, node), node.id), []).append(node)
+    return found
 
 
 def _takes(parent: ast.AST | None, node: ast.expr) -> bool:

@@ -69,7 +69,7 @@ def set_in_code(module: Module) -> Iterator[ast.AST]:
     """Yield the nodes of a file that set the variable to a true value."""
     if VARIABLE not in module.text and "NO_WEIGHTS_ONLY" not in module.text:
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes(ast.Assign, ast.Dict, ast.Call):
         match node:
             case ast.Assign(targets=targets, value=value):
                 keyed = [t for t in targets if isinstance(t, ast.Subscript)]
