@@ -24,6 +24,7 @@ class Kind(StrEnum):
     XZ = "xz"
     LZMA = "lzma"
     ZLIB = "zlib"
+    ZFILE = "zfile"
     ZSTD = "zstd"
     LZ4 = "lz4"
     SEVEN_ZIP = "7z"
@@ -47,7 +48,9 @@ class Kind(StrEnum):
         return self in _PACKED
 
 
-_PACKED = frozenset({Kind.GZIP, Kind.BZIP2, Kind.XZ, Kind.LZMA, Kind.ZLIB, Kind.ZSTD, Kind.LZ4})
+_PACKED = frozenset(
+    {Kind.GZIP, Kind.BZIP2, Kind.XZ, Kind.LZMA, Kind.ZLIB, Kind.ZFILE, Kind.ZSTD, Kind.LZ4}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _PIECE_BYTES: Final = 256 * 1024
 _MEMORY_BYTES: Final = 512 * 1024 * 1024
 _MARK_BYTES: Final = 6
+#: What joblib before 0.10 wrote before a zlib stream: a mark and a length in hexadecimal.
+ZFILE_HEAD_BYTES: Final = 21
+#: Finer and finer, what came before the error in a damaged stream is fetched after all.
+_LAST_STEPS: Final = (4096, 256, 16, 1)
 #: What a further stream after the first one begins with, where formats allow several.
 _MARKS: Final = {
     Kind.GZIP: b"\x1f\x8b",
@@ -37,6 +41,14 @@ class BombError(ExpandError):
 
 class NoLibraryError(ExpandError):
     """The library that reads such streams is not installed."""
+
+
+class _CutError(Exception):
+    """A stream failed; what it gave before is kept."""
+
+    def __init__(self, given: bytes, why: str) -> None:
+        self.given = given
+        super().__init__(why)
 
 
 class _Stream(Protocol):
@@ -68,7 +80,26 @@ class _Zlib:
         return self._stream.eof
 
     def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
-        return self._stream.decompress(data, limit), self._stream.unconsumed_tail
+        before = self._stream.copy()
+        try:
+            return self._stream.decompress(data, limit), self._stream.unconsumed_tail
+        except zlib.error as error:
+            raise _CutError(self._before_error(before, data), str(error)) from None
+
+    def _before_error(self, stream: Any, data: bytes) -> bytes:
+        """Return what a stream gives before it fails, as a loader that reads on demand gets it."""
+        found = b""
+        for limit in _LAST_STEPS:
+            while data:
+                before = stream.copy()
+                try:
+                    piece = stream.decompress(data, limit)
+                except zlib.error:
+                    stream = before
+                    break
+                found += piece
+                data = stream.unconsumed_tail
+        return found
 
     @property
     def unused(self) -> bytes:
@@ -125,7 +156,7 @@ _SIP_BYTES: Final = 4096
 def _open(kind: Kind) -> _Stream:
     if kind is Kind.GZIP:
         return _Zlib(16 + zlib.MAX_WBITS)
-    if kind is Kind.ZLIB:
+    if kind in (Kind.ZLIB, Kind.ZFILE):
         return _Zlib(zlib.MAX_WBITS)
     if kind is Kind.BZIP2:
         import bz2
@@ -215,6 +246,9 @@ def expand(
                     stream = None
                     if raw:
                         return
+    except _CutError as error:
+        yield error.given
+        raise ExpandError(f"its {kind} stream is damaged ({error})") from None
     except (zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
         raise ExpandError(f"its {kind} stream is damaged ({error})") from None
     except Exception as error:

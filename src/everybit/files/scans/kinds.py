@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Kind
-from everybit.files.scans.pickle_start import begins_pickle
+from everybit.files.scans.pickle_start import acts_as_pickle, begins_pickle
 
 if TYPE_CHECKING:
     from everybit.files.scans.content import Content
@@ -19,6 +19,7 @@ _TAIL_BYTES: Final = 65535 + 22
 _MARKS: Final = (
     (b"PK\x03\x04", Kind.ZIP),
     (b"PK\x05\x06", Kind.ZIP),
+    (b"ZF0x", Kind.ZFILE),
     (b"\x93NUMPY", Kind.NPY),
     (b"GGUF", Kind.GGUF),
     (b"\x89HDF\r\n\x1a\n", Kind.HDF5),
@@ -53,7 +54,7 @@ def recognise(content: Content) -> tuple[Kind, ...]:
     kinds = [first]
     if first is not Kind.TAR and _is_tar(head):
         kinds.append(Kind.TAR)
-    if first is Kind.TAR and begins_pickle(head):
+    if first not in (Kind.PICKLE, Kind.TORCH_LEGACY) and acts_as_pickle(source, head):
         kinds.append(Kind.PICKLE)
     if first not in (Kind.ZIP, Kind.EMPTY) and _ends_as_zip(source):
         kinds.append(Kind.ZIP)
@@ -142,6 +143,8 @@ def _text(head: bytes) -> Kind | None:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html", b"<head")):
         return Kind.HTML
+    if start[:2] in (b"{{", b"{%", b"{#"):
+        return Kind.TEXT  # a template
     return Kind.JSON if start[:1] in (b"{", b"[") else Kind.TEXT
 
 

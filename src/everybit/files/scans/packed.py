@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Content, Kind
-from everybit.files.scans.expanding import BombError, ExpandError, NoLibraryError, expand
+from everybit.files.scans.expanding import (
+    ZFILE_HEAD_BYTES,
+    BombError,
+    ExpandError,
+    NoLibraryError,
+    expand,
+)
 from everybit.files.scans.held import Held
 from everybit.files.scans.pickle_start import begins_pickle
 
@@ -27,7 +33,8 @@ def look_into_packed(content: Content, walk: Walk) -> None:
 
     def pieces() -> Iterator[bytes]:
         try:
-            yield from expand(content.source, 0, content.source.size, kind, walk)
+            start = ZFILE_HEAD_BYTES if kind is Kind.ZFILE else 0
+            yield from expand(content.source, start, content.source.size, kind, walk)
         except ExpandError as error:
             failed.append(error)  # What came before it is looked into all the same.
 

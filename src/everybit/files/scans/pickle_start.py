@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.pickles.stream import read_pickles
+
+if TYPE_CHECKING:
+    from everybit.files.source import ByteSource
 
 #: An import in letters, which is what a pickle that does harm needs first.
 _IMPORT: Final = re.compile(rb"[ci][A-Za-z_][\w.]{0,200}\r?\n[A-Za-z_][\w.]{0,200}\r?\n")
 _FIRST: Final = frozenset(b"(])}lNIJKMLFGSTUVX\x88\x89\x8a\x8b\x8c\x8d\x8eBC\x8f\x96\x95ciPd2p")
 _MAX_STEPS: Final = 2000
+#: How much is followed of what begins as something else, and as a pickle too.
+_PIECES: Final = (1024, 256 * 1024, 16 * 1024 * 1024)
 
 
 def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
@@ -33,3 +38,20 @@ def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
     # Words, one a line, may read as an import; what follows them does not read as opcodes.
     cut = isinstance(first.error, PickleEndsError) and not whole
     return cut and bool(first.globals) and _IMPORT.search(head) is not None
+
+
+def acts_as_pickle(source: ByteSource, head: bytes) -> bool:
+    """Return whether an unpickler, given what begins as another format, would call something.
+
+    `GGUF` is a number to it, and the length before a header the start of a text.
+    """
+    if not head or head[0] not in _FIRST:
+        return False
+    for size in _PIECES:
+        data = head if size <= len(head) else source.read(0, size)
+        first = read_pickles(data).pickles[0]
+        if any(called.name for called in first.calls):
+            return True
+        if not isinstance(first.error, PickleEndsError) or len(data) < size:
+            return False
+    return False

@@ -44,12 +44,16 @@ _LOOKS: Final = {
     Kind.NATIVE: ("texts", "look_into_native"),
 }
 _OF_TORCH: Final = (Kind.ZIP, Kind.TORCH_LEGACY, Kind.TAR, Kind.PICKLE)
-_NO_MODEL: Final = (Kind.EMPTY, Kind.HTML, Kind.LFS_POINTER)
 _NOTHING: Final = {
     Kind.EMPTY: "it is empty",
     Kind.HTML: "it is a web page",
     Kind.LFS_POINTER: "it is a git-LFS pointer: `git lfs pull` fetches the file itself",
     Kind.OTHER: "it is of no format that is known here",
+}
+_NO_MODEL: Final[dict[Kind, str]] = {
+    **{kind: why for kind, why in _NOTHING.items() if kind is not Kind.OTHER},
+    Kind.TEXT: "it is text",
+    Kind.JSON: "it is JSON",
 }
 
 
@@ -110,14 +114,28 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
     if (len(kinds) > 1 and not pickle_first) or Kind.TAR in kinds[1:]:
         _tell_of_two(content, walk, kinds)
     for kind in kinds:
+        if content.depth == 0 and kind in _NO_MODEL and is_model(content.name):
+            _tell_no_model(content, walk, kind)
         if kind in _NOTHING:
-            if kind in _NO_MODEL and content.depth == 0 and is_model(content.name):
-                walk.tell(content, f"is no model: {_NOTHING[kind]}", rule_id="FIL118")
-            elif promised:
+            if promised and kind not in _NO_MODEL:
                 what = f"what loading {content.label} does"
                 walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
             continue
         _looker(kind)(replace(content, kind=kind, two=len(kinds) > 1), walk)
+
+
+def _tell_no_model(content: Content, walk: Walk, kind: Kind) -> None:
+    """Tell of something else under a model's name, and where it is a link, where that leads."""
+    path = content.source.path
+    if path.is_symlink():
+        walk.warn(
+            content,
+            f"is a link to {path.resolve()}, which is no model: {_NO_MODEL[kind]}",
+            trick="links",
+            remedy="Do not load it; see why a model would lead there.",
+        )
+    elif not content.name.lower().endswith(".pth"):  # Python's own path files are texts
+        walk.tell(content, f"is no model: {_NO_MODEL[kind]}", rule_id="FIL118")
 
 
 def _tell_of_two(content: Content, walk: Walk, kinds: tuple[Kind, ...]) -> None:

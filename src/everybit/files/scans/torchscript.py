@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from everybit.files.scans.content import Content
     from everybit.files.scans.walk import Walk
 
-_OPERATOR: Final = re.compile(r"(?<![\w.])(?:torch\.)?ops\.(\w+)\.(\w+)|(?<![\w.])torch\.(\w+)\(")
-_CLASS: Final = re.compile(r"__torch__\.torch\.classes\.(\w+)\.(\w+)")
+_OPERATOR: Final = re.compile(
+    r"(?<![\w.])(?:torch\s*\.\s*)?ops\s*\.\s*(\w+)\s*\.\s*(\w+)"
+    r"|(?<![\w.])torch\s*\.\s*(\w+)\s*\("
+)
+_CLASS: Final = re.compile(r"__torch__\s*\.\s*torch\s*\.\s*classes\s*\.\s*(\w+)\s*\.\s*(\w+)")
 #: Namespaces that torch itself, torchvision and torchaudio bring.
 _USUAL: Final = frozenset(
     {
