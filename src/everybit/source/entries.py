@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from everybit.source.scopes import Scope
 
 _MAX_DEPTH: Final = 12
+#: More changes of one dictionary are not followed: what it holds is not known then.
+_MAX_CHANGES: Final = 128
 _COPIES: Final = ("copy.copy", "copy.deepcopy", "dict", "collections.OrderedDict")
 
 
@@ -242,9 +244,12 @@ def _changed(
     depth: int,
 ) -> Entries:
     """Return the entries after what changes the dictionary in place, before its use."""
+    changes = scope.changes.get(name, ())
+    if len(changes) > _MAX_CHANGES:
+        return OPEN
     found = before
     inside = dict(module.flow.branches(use)) if use is not None else {}
-    for change in scope.changes.get(name, ()):
+    for change in changes:
         if start_of(change) < since or (use is not None and end_of(change) > start_of(use)):
             continue
         after = _after(module, change, found, frame, depth)

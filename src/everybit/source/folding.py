@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def either(resolver: Resolver, node: ast.BoolOp, frame: Frame | None) -> Meanings:
+    """Return what `a or b` and `a and b` may be."""
     stops = isinstance(node.op, ast.Or)
     found: list[Meanings] = []
     for index, value in enumerate(node.values):
@@ -35,6 +36,7 @@ def either(resolver: Resolver, node: ast.BoolOp, frame: Frame | None) -> Meaning
 
 
 def unary(resolver: Resolver, node: ast.UnaryOp, frame: Frame | None) -> Meanings:
+    """Return what `not a` and `-a` may be."""
     if isinstance(node.op, ast.Not):
         return truth(resolver, node.operand, frame, negate=True)
     if isinstance(node.op, ast.USub):
@@ -50,6 +52,7 @@ def unary(resolver: Resolver, node: ast.UnaryOp, frame: Frame | None) -> Meaning
 
 
 def truth(resolver: Resolver, node: ast.expr, frame: Frame | None, *, negate: bool) -> Meanings:
+    """Return whether something is true, or with `negate` whether it is not."""
     return joined(
         *(
             (literal(bool(m.value) is not negate),) if isinstance(m, Literal) else UNKNOWNS

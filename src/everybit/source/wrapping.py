@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 _MAX_DEPTH: Final = 4
-_MAX_CALLS: Final = 64
+#: Calls looked at for the sake of one call: wrappers of wrappers multiply.
+_MAX_CALLS: Final = 256
 
 
 def wrapped_calls(
@@ -29,6 +30,7 @@ def wrapped_calls(
     *,
     sure: bool,
     outer: Frame | None = None,
+    left: list[int] | None = None,
     depth: int = 0,
 ) -> Iterator[CallSite]:
     """Yield the calls of known functions that one call of a function of the project makes.
@@ -40,8 +42,10 @@ def wrapped_calls(
         given: The call's arguments.
         sure: Whether the call can mean nothing else.
         outer: What the parameters around the call mean, where it lies in a wrapper itself.
+        left: How many more calls are looked at, shared by all that is followed.
         depth: Wrappers followed so far.
     """
+    left = [_MAX_CALLS] if left is None else left
     if depth >= _MAX_DEPTH:
         return
     body = _callable(function)
@@ -56,7 +60,10 @@ def wrapped_calls(
         parameters=_parameters(inner_function, given, outer, filled=filled, where=where),
         keywords=_gathered(inner_function, given, outer, filled=filled),
     )
-    for inner in inner_calls[:_MAX_CALLS]:
+    for inner in inner_calls:
+        left[0] -= 1
+        if left[0] < 0:
+            return
         for meaning in where.resolver.meanings(inner.func, frame):
             inner_given = (
                 *(meaning.bound if isinstance(meaning, External | Defined) else ()),
@@ -75,7 +82,14 @@ def wrapped_calls(
                 )
             elif isinstance(meaning, Defined) and meaning.node is not function.node:
                 for site in wrapped_calls(
-                    where, inner, meaning, inner_given, sure=sure, outer=frame, depth=depth + 1
+                    where,
+                    inner,
+                    meaning,
+                    inner_given,
+                    sure=sure,
+                    outer=frame,
+                    left=left,
+                    depth=depth + 1,
                 ):
                     yield CallSite(
                         module=module,
