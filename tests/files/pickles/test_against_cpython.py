@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import pickle
+import warnings
 from collections import Counter
 
 import pytest
@@ -13,6 +14,9 @@ from tests.files.pickles.reference import Comparison, Reference, events_of
 
 from everybit.files.pickles.nodes import Blob
 from everybit.files.pickles.stream import read_pickles
+
+# CPython warns of escapes that mean nothing, and of damaged memory views.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 MUTANTS = 6000
 
@@ -83,3 +87,15 @@ def test_the_comparison_can_fail():
     assert not Comparison().same([1, {"a": 3}], ours)
     assert not Comparison().same([1, {"b": 2}], ours)
     assert not Comparison().same((1, {"a": 2}), ours)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"plain", rb"\x41\n\t\0\101", rb"\q\\q\|", rb"\400\777\377", rb"a\'b\"", rb"\\", b"\\\xff"],
+)
+def test_strings_are_unescaped_as_cpython_does_and_without_a_warning(text):
+    data = b"S'" + text + b"'\n."
+    wanted = pickle.loads(data, encoding="bytes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_pickles(data).pickles[0].result.data == wanted

@@ -119,6 +119,15 @@ def test_a_change_of_what_the_pickle_made_is_none():
     assert all(found.via is not Via.CHANGE for found in reached(pickled(own)).values())
 
 
+def test_a_partial_is_made_by_the_pickle_and_its_state_gives_the_function():
+    partial = call(name("functools", "partial"), name("x", "Klass"))
+    whole = build(partial, (name("os", "system"), (), {}, None))
+    assert all(found.via is not Via.CHANGE for found in reached(pickled(whole)).values())
+    assert not reached(pickled(whole))["os.system"].called
+    assert reached(pickled(call(whole, "ls")))["os.system"].called
+    assert reached(pickled(call(partial)))["x.Klass"].called
+
+
 def test_computed_names_are_told_as_unknown_and_not_left_out():
     computed = call(name("builtins", "str"), "os")
     found = reached(pickled(Raw(computed + push("system") + b"\x93")))

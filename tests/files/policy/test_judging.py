@@ -40,6 +40,8 @@ DANGEROUS = {
     "trace:Trace.run pydoc:pipepager builtins:breakpoint builtins:help",
     effects.FILES: "builtins:open io:FileIO shutil:rmtree tempfile:mkstemp linecache:getline "
     "pathlib:Path().write_text numpy:memmap numpy:fromfile numpy._core.records:fromfile "
+    "torch:FloatStorage.from_file torch.storage:UntypedStorage().from_file argparse:FileType "
+    "numpy.core.multiarray:scalar().tofile "
     "sqlite3:connect zipfile:ZipFile fileinput:input",
     effects.NETWORK: "socket:create_connection urllib.request:urlopen http.client:HTTPSConnection "
     "smtplib:SMTP ssl:get_server_certificate xmlrpc.client:ServerProxy requests:get "
@@ -48,8 +50,8 @@ DANGEROUS = {
     "zipimport:zipimporter cloudpickle.cloudpickle:load_module torch._utils:_import_dotted_name",
     effects.NATIVE: "ctypes:CDLL cffi:FFI torch.ops:load_library numpy.ctypeslib:load_library",
     effects.LOADS: "pickle:loads _pickle:loads cPickle:load marshal:loads torch:load "
-    "torch.jit:load dill:loads joblib.numpy_pickle:load cloudpickle:loads numpy.lib.npyio:load yaml:load "
-    "torch.serialization:load pandas:read_pickle shelve:open "
+    "torch.jit:load dill:loads joblib.numpy_pickle:load cloudpickle:loads "
+    "numpy.lib.npyio:load yaml:load torch.serialization:load pandas:read_pickle shelve:open "
     "torch.utils._config_module:load_config jsonpickle:decode ray.cloudpickle:loads "
     "torch.utils.data.datapipes.utils.decoder:basichandlers tensorflow.io:read_file",
     effects.INSTALLS: "pip:main pip._internal:main ensurepip:_run_pip venv:create "
@@ -88,7 +90,9 @@ SAFE = (
     "functools:partial copyreg:_reconstructor _codecs:encode numpy:ndarray numpy:dtype "
     "numpy._core.multiarray:scalar numpy.core.multiarray:_reconstruct numpy.dtypes:Float64DType "
     "numpy.random._pickle:__generator_ctor torch._utils:_rebuild_tensor_v2 torch:FloatStorage "
-    "torch:bfloat16 torch:Size torch.nn.parameter:Parameter torch.nn.modules.linear:Linear "
+    "torch.nn.modules.rnn:LSTM torch.nn.functional:gelu "
+    "torch._C:_VariableFunctionsClass.relu torch:bfloat16 torch:Size "
+    "torch.nn.parameter:Parameter torch.nn.modules.linear:Linear "
     "torch.optim.adamw:AdamW torch.optim.lr_scheduler:LambdaLR torch.serialization:_get_layout "
     "transformers.training_args:TrainingArguments transformers.trainer_utils:SchedulerType "
     "lightning.fabric.utilities.data:AttributeDict omegaconf.dictconfig:DictConfig "

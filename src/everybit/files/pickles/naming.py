@@ -9,7 +9,7 @@ behind it.
 from __future__ import annotations
 
 import _compat_pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import UNKNOWN, as_string
@@ -89,12 +89,14 @@ class Named:
         path: Dotted path in it, with `()` for the result of a call; "" for the module itself.
         keys: Attribute or item names that an `attrgetter`, `itemgetter` or `methodcaller` asks for.
         sure: Every part is constant.
+        made: It is an object of its own that stands for the name when called (a `partial`).
     """
 
     module: str
     path: str
     keys: tuple[str, ...] = ()
     sure: bool = True
+    made: bool = False
 
     @property
     def qualified(self) -> str:
@@ -103,8 +105,8 @@ class Named:
 
     @property
     def is_result(self) -> bool:
-        """Whether it is what a call returns, and not a name that exists by itself."""
-        return self.path.endswith("()")
+        """Whether it is what a call returns, and not an object that exists by itself."""
+        return self.made or self.path.endswith("()")
 
     def attribute(self, name: str | None) -> Named:
         """Return the named attribute of it; None where the name is computed."""
@@ -199,7 +201,7 @@ class Names:
     def _pass_on(self, function: Named, name: str, args: list[Node]) -> Named:
         first = args[0] if args else None
         if name in _PARTIAL and args:
-            return self.of(first)
+            return replace(self.of(first), made=True)
         if name in _TYPES:
             text = as_string(first)
             return Named("types", text or UNKNOWN, sure=text is not None)
@@ -210,7 +212,7 @@ class Names:
         if name.startswith(("operator.", "_operator.")) and name.endswith(_GETTERS):
             keys = tuple(as_string(arg) or UNKNOWN for arg in args)
             return Named(function.module, f"{function.path}()", keys[:1] or (UNKNOWN,))
-        if function.keys and function.is_result and args:
+        if function.keys and args:
             found = self._attributes(first, function.keys[0])
             return found.result() if "methodcaller" in function.path else found
         return function.result()

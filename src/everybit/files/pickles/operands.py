@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import TYPE_CHECKING
 
 from everybit.files.pickles.nodes import Blob, Text
@@ -10,6 +9,7 @@ from everybit.files.pickles.written import (
     has_other_base,
     is_plain_float,
     is_plain_integer,
+    parse_escapes,
     parse_float,
     parse_index,
     parse_int,
@@ -68,7 +68,7 @@ def string_line(m: Machine) -> None:
     text = m.line()
     if len(text) < 2 or text[0] != text[-1] or text[:1] not in (b"'", b'"'):
         raise m.error("holds a string without quotes", m.at)
-    m.push(Text(codecs.escape_decode(text[1:-1])[0]))
+    m.push(Text(parse_escapes(text[1:-1])))
 
 
 def blob(m: Machine, length: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
 from everybit.files.pickles.file_code import FileCode, is_plain
 from everybit.files.pickles.naming import Named, Names
-from everybit.files.pickles.nodes import Call, Change, Extension, Global
+from everybit.files.pickles.nodes import Call, Change, Extension, Global, TupleNode
 
 if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Node, Pickle
@@ -154,8 +154,10 @@ class _Finder:
         self.code.add(call, function)
         via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
         self.note(function, Via.RESULT if "()" in function.path else via, call.position, call)
-        if made.qualified != f"{function.qualified}()":
+        if made.qualified != f"{function.qualified}()" and not made.made:
             self.passed_on(function, made, call)
+        if function.made and isinstance(call.function, Call):
+            self.call_rebuilt(call.function, call)
         if function.qualified == _REGISTER:
             self.register(call)
         elif is_plain(call.function, function):
@@ -163,6 +165,13 @@ class _Finder:
             self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
+
+    def call_rebuilt(self, partial: Call, call: Call) -> None:
+        """Note the function that BUILD gave to a `partial`, as unpickling one does."""
+        state = partial.state
+        if isinstance(state, TupleNode) and state.items:
+            named = self.names.of(state.items[0])
+            self.note(named, Via.RESULT if "()" in named.path else Via.IMPORT, call.position, call)
 
     def passed_on(self, function: Named, made: Named, call: Call) -> None:
         """Note what a call gives that passes names on; a result is what has been called."""

@@ -59,7 +59,7 @@ class Stream:
         return tuple(pickle for pickle in self.pickles if pickle.error is None)
 
 
-def read_pickles(data: bytes, *, max_steps: int | None = None) -> Stream:
+def read_pickles(data: bytes, *, max_steps: int | None = None, raw_arrays: bool = False) -> Stream:
     """Follow all pickles in some bytes, each as any loader would, and the start of a broken one.
 
     Nothing is raised: what cannot be followed is the last pickle's `error` (a `TooLargeError`
@@ -69,13 +69,15 @@ def read_pickles(data: bytes, *, max_steps: int | None = None) -> Stream:
     Args:
         data: The bytes; no more than a caller is willing to hold.
         max_steps: Most opcodes to follow, in all pickles together; `MAX_STEPS` where None.
+        raw_arrays: The bytes are as joblib writes them, with arrays between the opcodes; not where
+            a caller has cut these out.
     """
     steps = MAX_STEPS if max_steps is None else max_steps
     pickles, end = _follow_all(data, steps)
     others: list[Pickle] = []
     if any(pickle.crosses for pickle in pickles):
         others += _follow_all(data, steps, piecewise=True)[0]
-    if any(names_wrapper(node) for pickle in pickles for node in pickle.globals):
+    if raw_arrays and any(names_wrapper(node) for pickle in pickles for node in pickle.globals):
         machine = ArrayMachine(data)
         error, _ = follow(machine, steps)
         found = machine.record(None, error) if error is not None else machine.result()

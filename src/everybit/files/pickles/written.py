@@ -7,6 +7,7 @@ decimals only stops there, and what follows goes unseen.
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 from typing import Final
@@ -20,7 +21,24 @@ _FLOAT: Final = re.compile(
 )
 _PLAIN_INTEGER: Final = re.compile(rb"(?:0|-?[1-9][0-9]*|0[01])\Z")
 _PLAIN_FLOAT: Final = re.compile(rb"-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|inf|nan)\Z")
+_ESCAPE: Final = re.compile(rb"\\([4-7][0-7][0-7]|.)", re.DOTALL)
+_ESCAPES: Final = b"\\'\"abfnrtvx01234567\n"
 _LONGEST: Final = sys.maxsize
+
+
+def parse_escapes(text: bytes) -> bytes:
+    """Return what is written between the quotes of STRING; raises `ValueError` at a bad escape."""
+    if b"\\" not in text:
+        return text
+    # CPython warns of escapes that mean nothing; here nobody can do anything about them.
+    return codecs.escape_decode(_ESCAPE.sub(_spell_out, text))[0]
+
+
+def _spell_out(found: re.Match[bytes]) -> bytes:
+    piece = found[1]
+    if len(piece) == 3:  # an octal number of more than eight bits loses the upper ones
+        return b"\\x%02x" % (int(piece, 8) & 0xFF)
+    return found[0] if piece in _ESCAPES else b"\\" + found[0]
 
 
 def is_plain_integer(line: bytes) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from everybit.files.policy import dangers_libraries, dangers_python, effects
-from everybit.files.policy.dangers_python import INTERNAL_ATTRIBUTES, TELLING_NAMES
+from everybit.files.policy.dangers_python import FILE_METHODS, INTERNAL_ATTRIBUTES, TELLING_NAMES
 
 _MAX_PARTS: Final = 40
 
@@ -60,6 +60,8 @@ def does_inside(module: str, name: str) -> str:
     parts = name.replace("()", "").split(".")[:_MAX_PARTS]
     if module != "builtins" and any(part in INTERNAL_ATTRIBUTES for part in parts):
         return effects.INTERNALS
+    if parts[-1] in FILE_METHODS and len(parts) > 1 and module.startswith(("torch", "numpy")):
+        return effects.FILES
     for start in range(len(parts)):
         if parts[start] in _LEADING:
             does = does_by_name(".".join(parts[start:]))

@@ -53,7 +53,8 @@ MODULES: Final = {
         "fastapi uvicorn django gradio streamlit wandb comet_ml neptune"
     ),
     effects.DOWNLOADS: (
-        "torch.hub torch.utils.model_zoo huggingface_hub datasets gdown wget smart_open fsspec s3fs gcsfs webdataset"
+        "torch.hub torch.utils.model_zoo huggingface_hub datasets "
+        "gdown wget smart_open fsspec s3fs gcsfs webdataset"
     ),
     effects.EXPRESSIONS: (
         "sympy numexpr pandas.core.computation pandas.eval simpleeval py_expression_eval"
@@ -90,7 +91,10 @@ NAMES: Final = {
             "import_ir_module import_ir_module_from_buffer _import_ir_module_from_package"
         ),
         effects.NATIVE: "_load_library",
-        effects.FILES: "PyTorchFileReader PyTorchFileWriter",
+        effects.FILES: (
+            "PyTorchFileReader PyTorchFileWriter _VariableFunctionsClass.from_file "
+            "_VariableFunctions.from_file"
+        ),
     },
     "torch.utils.data.datapipes.utils.decoder": {
         effects.LOADS: "basichandlers handle_extension Decoder",

@@ -97,6 +97,7 @@ NAMES: Final = {
     "codecs": {effects.FILES: "open EncodedFile", effects.SYSTEM: "register register_error"},
     "_codecs": {effects.SYSTEM: "register register_error"},
     "copy": {effects.CALLS: "_reconstruct"},
+    "argparse": {effects.FILES: "FileType open"},
     "platform": {effects.PROCESS: "popen _syscmd_ver _syscmd_file architecture libc_ver"},
     "uuid": {effects.PROCESS: "_get_command_stdout _ifconfig_getter _find_mac getnode uuid1"},
     "getpass": {effects.FILES: "getpass unix_getpass win_getpass"},
@@ -124,6 +125,12 @@ INTERNAL_ATTRIBUTES: Final = frozenset({
     "__reduce__", "__reduce_ex__", "__init_subclass__", "__subclasshook__", "__self__", "__func__",
     "f_globals", "f_locals", "f_builtins", "gi_frame", "cr_frame", "tb_frame", "func_globals",
     "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__wrapped__", "__call__",
+})  # fmt: skip
+
+#: Methods of arrays and storages that open or write a file.
+FILE_METHODS: Final = frozenset({
+    "from_file", "tofile", "dump", "_write_file", "_new_shared_filename_cpu",
+    "_new_using_filename_cpu", "_new_shared_fd_cpu",
 })  # fmt: skip
 
 #: Function names that mean the same wherever they live; told where such a name is called.

@@ -41,17 +41,37 @@ _REBUILDS: Final = (
     "_rebuild_sparse_csr_tensor"
 )
 
+_FUNCTIONS: Final = (
+    "relu relu6 gelu silu elu selu celu leaky_relu prelu rrelu mish glu tanh sigmoid softmax "
+    "log_softmax softmin softplus softsign softshrink hardshrink tanhshrink hardtanh hardswish "
+    "hardsigmoid logsigmoid threshold normalize dropout alpha_dropout layer_norm batch_norm "
+    "group_norm instance_norm rms_norm linear bilinear embedding conv1d conv2d conv3d "
+    "conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d "
+    "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_max_pool2d interpolate pad one_hot cosine_similarity pairwise_distance "
+    "scaled_dot_product_attention cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss "
+    "huber_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits "
+    "cosine_embedding_loss triplet_margin_loss margin_ranking_loss hinge_embedding_loss ctc_loss "
+    "relu_ sigmoid_ tanh_ elu_ selu_ leaky_relu_ exp log sqrt abs sin cos erf add sub mul div "
+    "matmul bmm mean sum amax amin max min clamp cat stack"
+)
+_METHODS: Final = " ".join(f"_VariableFunctionsClass.{name}" for name in _FUNCTIONS.split())
+
 #: `{module: names}`
 NAMES: Final = {
     "torch": (
         f"{_STORAGES} {_TENSORS} {_QUANTISED} UntypedStorage TypedStorage Size Tensor device dtype "
-        f"layout memory_format {_DTYPES} {_SCHEMES} {_FORMATS} {_LAYOUTS}"
+        f"layout memory_format {_FUNCTIONS} {_DTYPES} {_SCHEMES} {_FORMATS} {_LAYOUTS}"
     ),
     "torch.cuda": f"{_STORAGES} {_TENSORS}",
     "torch.sparse": _TENSORS,
     "torch.cuda.sparse": _TENSORS,
     "torch.storage": f"TypedStorage UntypedStorage _TypedStorage _UntypedStorage {_STORAGES}",
-    "torch._C": "device dtype Size layout memory_format",
+    "torch._C": (
+        f"device dtype Size layout memory_format _VariableFunctionsClass {_METHODS} Generator"
+    ),
+    "torch._C._nn": _FUNCTIONS,
+    "torch.nn.functional": _FUNCTIONS,
     "torch._utils": _REBUILDS,
     "torch._tensor": "_rebuild_from_type_v2 _rebuild_from_type Tensor",
     "torch.tensor": "_rebuild_from_type_v2 _rebuild_from_type Tensor",
