@@ -25,6 +25,8 @@ _MAX_NAME_BYTES: Final = 400
 #: The versions of the archive that torch 2.6 to 2.13 read.
 _VERSION: Final = re.compile(rb"(10|[1-9])\n?")
 _ALIGNMENT: Final = re.compile(rb"[0-9]{1,6}")
+#: Deflate's level, a data descriptor, a name in UTF-8.
+_USUAL_FLAGS: Final = 0x080E
 _BYTE_ORDERS: Final = (b"little", b"big")
 #: A member with one of these makes an archive one of TorchScript for torch.
 _SCRIPT: Final = "constants.pkl"
@@ -45,12 +47,14 @@ def read_torch_archive(source: ByteSource) -> tuple[str, Acceptance, str | None,
         return "", Acceptance(accepted=False), None, b""
     if archive.damages:
         return "zip", _damaged(archive.damages[0].message), None, b""
+    if any(member.flags & ~_USUAL_FLAGS for member in archive.members):
+        return "zip", _refused("has a member with odd flags", proved=False), None, b""
     if f"{root}{_SCRIPT}" in names:
         what = "is a TorchScript archive, which holds code; torch never reads it with weights_only"
         return "torchscript", _refused(what), f"{root}{_SCRIPT}", b""
-    odd = _odd_names(names, root)
-    if odd:
-        return "zip", _refused(odd), None, b""
+    problem = _odd_names(names, root)
+    if problem:
+        return "zip", _refused(problem), None, b""
     members = {member.name.removeprefix(root): member for member in archive.members}
     return _read(source, members)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.pickles.opcodes import interpret
+from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.allowed import ALLOWED
 from everybit.files.weights_only.archives import read_torch_archive
@@ -22,6 +23,7 @@ from everybit.files.weights_only.tars import read_as_tar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from everybit.files.pickles.nodes import Pickle
     from everybit.files.source import ByteSource
 
 _MAX_REFUSALS: Final = 1000
@@ -53,31 +55,31 @@ def load_as_torch(source: ByteSource) -> Loaded:
     Args:
         source: The file.
     """
+    member, pickled, start = None, b"", -1
     if source.read(0, len(_ZIP_MARK)) == _ZIP_MARK:
-        kind, acceptance, member, data = read_torch_archive(source)
+        kind, acceptance, member, pickled = read_torch_archive(source)
     elif (refused := read_as_tar(source)) is not None:
-        kind, acceptance, member, data = "tar", refused, None, b""
+        kind, acceptance = "tar", refused
     else:
-        kind, acceptance, data = read_legacy(source)
-        member = None
+        kind, acceptance, start = read_legacy(source)
     if kind and source.path.name.endswith(_SAFETENSORS):
         told = (*acceptance.refusals, Refusal(reason=_BY_ITS_NAME, proved=False))
         acceptance = replace(acceptance, accepted=False, refusals=told)
     keys: dict[str, tuple[str, ...]] = {}
-    if kind and not acceptance.accepted and data:
-        acceptance, keys = _told(acceptance, data)
+    if kind and not acceptance.accepted and (pickled or start >= 0):
+        try:
+            whole = interpret(pickled) if pickled else read_pickle_at(source, start, "it").pickle
+            acceptance, keys = _told(acceptance, whole)
+        except TooLargeError:
+            pass
+        except MalformedError:
+            # Another unpickler fails on it too: that is damage, and told as such.
+            acceptance = replace(acceptance, damaged=True)
     return Loaded(acceptance=acceptance, kind=kind, member=member, keys=keys)
 
 
-def _told(acceptance: Acceptance, data: bytes) -> tuple[Acceptance, dict[str, tuple[str, ...]]]:
+def _told(acceptance: Acceptance, pickle: Pickle) -> tuple[Acceptance, dict[str, tuple[str, ...]]]:
     """Return the refusals with their keys, and with the names behind the place torch stops at."""
-    try:
-        pickle = interpret(data)
-    except TooLargeError:
-        return acceptance, {}
-    except MalformedError:
-        # Another unpickler fails on it too: that is damage, and told as such.
-        return replace(acceptance, damaged=True), {}
     told = list(acceptance.refusals)
     seen = {refusal.name for refusal in told}
     for node in pickle.globals:

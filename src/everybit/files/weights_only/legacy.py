@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.nodes import ListNode, TupleNode
 from everybit.files.pickles.reader import PickleEndsError
-from everybit.files.pickles.stream import MAX_PICKLE_BYTES
+from everybit.files.pickles.stream import MAX_PICKLE_BYTES, read_pickles
 from everybit.files.tensor import STORED_ITEMSIZE
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.opcodes import run
@@ -23,52 +23,58 @@ MAGIC: Final = 0x1950A86A20F9469CFC6C
 _PROTOCOL: Final = 1001
 _FIRST_BYTES: Final = 64 * 1024
 _COUNT_BYTES: Final = 8
+#: Opcodes that are followed to see whether something is a pickle at all.
+_MAX_STEPS: Final = 100_000
 
 
-def read_legacy(source: ByteSource) -> tuple[str, Acceptance, bytes]:
-    """Return the kind of a file, what torch does with it, and the pickle of its object.
+def read_legacy(source: ByteSource) -> tuple[str, Acceptance, int]:
+    """Return the kind of a file, what torch does with it, and where its object's pickle starts.
 
     The kind is "legacy", "pickle" for one that does not begin with torch's magic number, or ""
-    for a file that begins with no pickle at all.
+    for a file that begins with no pickle at all. The place is -1 where no pickle is to blame.
     """
     head = _Piece(source, 0)
     machine = head.walk()
     if machine is None:
-        kind = "pickle" if source.read(0, 1) == b"\x80" else ""
-        return kind, _damaged("ends within its first pickle"), b""
+        return _kind(head.data), _damaged("ends within its first pickle"), -1
     if machine.refusals or not _is(machine.stack[-1], MAGIC):
-        if source.read(0, 1) != b"\x80" and machine.refusals:
-            return "", Acceptance(accepted=False), b""
         what = "is a pickle but none of torch.save: torch.load asks for its magic number first"
-        told = Refusal(reason=what)
-        found = Acceptance(accepted=False, refusals=(*machine.refusals, told))
-        return "pickle", found, head.data
+        found = _answer([Refusal(reason=what), *machine.refusals])
+        return _kind(head.data), found, 0
     at = machine.at
     for what, value in (("protocol number", _PROTOCOL), ("record of the machine", None)):
         machine = _Piece(source, at).walk()
         if machine is None:
-            return "legacy", _damaged(f"ends within its {what}"), b""
+            return "legacy", _damaged(f"ends within its {what}"), -1
         if machine.refusals:
-            return "legacy", _answer(machine.refusals), b""
+            return "legacy", _answer(machine.refusals), -1
         if value is not None and not _is(machine.stack[-1], value):
-            return "legacy", _refused(f"has another {what} than torch writes"), b""
+            return "legacy", _refused(f"has another {what} than torch writes"), -1
         at += machine.at
     piece = _Piece(source, at)
     machine = piece.walk(LegacyStorages)
     if machine is None:
-        return "legacy", _damaged("ends within its object's pickle"), b""
+        return "legacy", _damaged("ends within its object's pickle"), -1
     if machine.refusals:
-        return "legacy", _answer(machine.refusals), piece.data
-    at += machine.at
+        return "legacy", _answer(machine.refusals), at
+    start, at = at, at + machine.at
     keys = _Piece(source, at).walk()
     if keys is None:
-        return "legacy", _damaged("ends within the list of its storages"), b""
+        return "legacy", _damaged("ends within the list of its storages"), -1
     if keys.refusals:
-        return "legacy", _answer(keys.refusals), b""
+        return "legacy", _answer(keys.refusals), -1
     problem = _check_storages(source, at + keys.at, keys.stack[-1], machine.storages)
     if problem is not None:
-        return "legacy", problem, piece.data
-    return "legacy", Acceptance(accepted=True, end=machine.at), piece.data
+        return "legacy", problem, start
+    return "legacy", Acceptance(accepted=True, end=machine.at), start
+
+
+def _kind(data: bytes) -> str:
+    """Return "pickle" for what some unpickler reads, though torch's does not, else ""."""
+    if data[:1] == b"\x80":
+        return "pickle"
+    first = read_pickles(data, max_steps=_MAX_STEPS).pickles[0]
+    return "pickle" if first.calls or (first.error is None and first.num_nodes) else ""
 
 
 class _Piece:

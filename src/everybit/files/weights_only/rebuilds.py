@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.nodes import DictNode, TupleNode
@@ -28,6 +29,10 @@ _COMPLEX: Final = frozenset({"complex32", "complex64", "complex128"})
 _QUANTIZED: Final = frozenset({"qint8", "quint8", "qint32"})
 #: Kinds of layout that a Parameter can be made of.
 _PARAMETRIC: Final = frozenset({"strided", "quantized", "sparse_coo", "sparse_csr", "sparse_csc"})
+_SCALES: Final = ("float32", "float64")
+_ZERO_POINTS: Final = (*_SCALES, "int32", "int64")
+#: Elements of the parts of a sparse tensor: an expanded one may promise any number.
+_MAX_ELEMENTS: Final = 1 << 40
 _PER_TENSOR: Final = "torch.per_tensor_affine"
 _PER_CHANNEL: Final = frozenset(
     {"torch.per_channel_affine", "torch.per_channel_affine_float_qparams"}
@@ -145,6 +150,9 @@ def _rebuild_v3(args: list[Value]) -> TensorValue:
         raise UnprovedError("gets no dtype")
     made = _strided(_storage(args[0]), args[1:4], dtype)
     _flag(args[4], dtype)
+    if args[4]:
+        # Torch makes the tensor as one that requires gradients and then puts its storage in.
+        raise UnprovedError("asks for gradients of a tensor that is given its storage", proved=True)
     _hooks(args[5])
     _metadata(args, 7, dtype)
     return made
@@ -234,7 +242,8 @@ def _quantizer(value: Value, size: tuple[int, ...]) -> None:
         held = _tensor(part, "scales or zero points")
         if held.shape != (size[axis],) or held.layout != "strided" or held.device != "cpu":
             raise UnprovedError("gets scales or zero points of another shape")
-        if not held.contiguous or held.dtype not in ("float32", "float64", "int64", "int32"):
+        kinds = _SCALES if part is scales else _ZERO_POINTS
+        if not held.contiguous or held.dtype not in kinds:
             raise UnprovedError("gets odd scales or zero points")
 
 
@@ -254,7 +263,8 @@ def _rebuild_sparse(args: list[Value]) -> TensorValue:
 
 def _plain(value: Value) -> TensorValue:
     tensor = _tensor(value, "indices or values")
-    if tensor.layout != "strided" or tensor.device != "cpu":
+    large = math.prod(tensor.shape) > _MAX_ELEMENTS
+    if tensor.layout != "strided" or tensor.device != "cpu" or large:
         raise UnprovedError("gets indices or values that are no plain tensors")
     return tensor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from everybit.files.pickles.nodes import TupleNode
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from everybit.files.weights_only.values import Value
 
+_KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _MAX_COUNT: Final = 1 << 48
 _UNTYPED: Final = "torch.storage.UntypedStorage"
 
@@ -117,7 +119,7 @@ def _parts(key: Value, length: int) -> tuple[Known, str, int]:
     kind, name, location, count = items[1:5]
     if type(kind) is not Known:
         raise UnprovedError("asks for a storage of what is no storage type")
-    if type(name) is not str or not (name.isascii() and name.isprintable()) or len(name) > 200:
+    if type(name) is not str or not _KEY.fullmatch(name):
         raise UnprovedError("asks for a storage under an odd key")
     if type(location) is not str or not location.isascii():
         raise UnprovedError("gives a storage an odd device")

@@ -211,6 +211,9 @@ class TorchMachine(Reader):
         target = self.stack[-1]
         if isinstance(target, Opaque) or _holds_opaque(state):
             self._build_opaque(target)
+        elif isinstance(target, Mapping) and target.kind == "Counter" and target.has_attributes:
+            # One of the attributes may be a __setstate__.
+            self.refuse("gives state to a counter twice", self.at - 1, proved=False)
         elif isinstance(target, Mapping) and isinstance(state, DictNode):
             target.has_attributes = target.has_attributes or bool(state.pairs)
             self.budget -= len(state.pairs)
