@@ -72,6 +72,7 @@ class Module:
         self._scope_of: dict[ast.AST, Scope] = {}
         self._calls: dict[bool, tuple[CallSite, ...]] = {}
         self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
+        self.handed_on: dict[FunctionNode, tuple[ast.Call, ...]] = {}
         self._within: dict[ast.AST, list[ast.Call]] | None = None
 
     # ---- what a check asks ------------------------------------------------------------------

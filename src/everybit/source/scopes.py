@@ -18,6 +18,18 @@ SCOPES: Final = (
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
+#: Nodes that bind a name, or note a change of one.
+_BINDING: Final = frozenset(
+    {
+        ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Import,
+        ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For,
+        ast.AsyncFor, ast.comprehension, ast.withitem, ast.ExceptHandler, ast.MatchAs,
+        ast.MatchStar, ast.MatchMapping, ast.Delete, ast.Call,
+    }
+)  # fmt: skip
+#: Nodes that Python shares between all places: they have no parent.
+_MARKS: Final = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+
 Place = tuple[int, int]
 START: Final[Place] = (0, 0)
 END: Final[Place] = (1 << 60, 0)
@@ -135,14 +147,24 @@ def read_scopes(tree: ast.Module) -> tuple[dict[ast.AST, Scope], dict[ast.AST, a
         if isinstance(node, SCOPES):
             inner = scopes[node] = Scope(node=node, parent=scope)
             _declare(node, inner)
-        _bind(node, scope, inner)
-        outside = set(map(id, _evaluated_outside(node)))
-        children = list(ast.iter_child_nodes(node))
+        kind = type(node)
+        if kind in _BINDING:
+            _bind(node, scope, inner)
+        children: list[ast.AST] = []
+        for name in kind._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                children += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+                children.append(value)
+        children.reverse()
         for child in children:
             parents[child] = node
-        waiting += [
-            (child, scope if id(child) in outside else inner) for child in reversed(children)
-        ]
+        if inner is scope:
+            waiting += [(child, scope) for child in children]
+        else:
+            outside = set(_evaluated_outside(node))
+            waiting += [(child, scope if child in outside else inner) for child in children]
     for scope in scopes.values():
         for bindings in scope.bindings.values():
             bindings.sort(key=lambda binding: binding.place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.calls import CallSite
@@ -10,14 +11,21 @@ from everybit.source.canonical import KNOWN_LIBRARIES, top_level
 from everybit.source.entries import OPEN, Entries, Value, entries_of
 from everybit.source.meaning import UNKNOWNS, Defined, External, Given, Meanings
 from everybit.source.resolving import Frame
-from everybit.source.scopes import defaults
+from everybit.source.scopes import defaults, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from everybit.source.meaning import FunctionNode
     from everybit.source.module import Module
 
 _MAX_DEPTH: Final = 4
+_MAX_CHAIN: Final = 20
+#: What the names of functions hold that read or write what can hold code.
+_WORDS: Final = re.compile(
+    r"load|pickl|pretrained|hub|restore|read_|dump|save|pipeline|Importer|SentenceTransformer"
+)
+_KEYWORDS: Final = frozenset({"weights_only", "trust_remote_code", "allow_pickle"})
 #: Calls looked at for the sake of one call: wrappers of wrappers multiply.
 _MAX_CALLS: Final = 256
 
@@ -52,7 +60,7 @@ def wrapped_calls(
     if body is None:
         return
     where, inner_function, filled = body
-    inner_calls = where.calls_within(inner_function)
+    inner_calls = handed_on(where, inner_function)
     if not inner_calls:
         return
     frame = Frame(
@@ -101,6 +109,48 @@ def wrapped_calls(
                         inner=site.inner,
                         frame=site.frame,
                     )
+
+
+def handed_on(where: Module, function: FunctionNode, depth: int = 0) -> tuple[ast.Call, ...]:
+    """Return the calls in a function that are worth following for the sake of its callers.
+
+    Those of library functions that read or write what can hold code, those told of it by a
+    keyword, those of a parameter, and those of functions of the project with such calls in them.
+    """
+    known = where.handed_on
+    if function in known:
+        return known[function]
+    if depth > _MAX_CHAIN:
+        return ()
+    known[function] = ()  # a circle ends here
+    names = {arg.arg for arg in parameters(function.args)}
+    known[function] = tuple(
+        call
+        for call in where.calls_within(function)
+        if _is_worth(where, call, names) or _leads_on(where, call, depth)
+    )
+    return known[function]
+
+
+def _is_worth(where: Module, call: ast.Call, names: set[str]) -> bool:
+    if isinstance(call.func, ast.Name) and call.func.id in names:
+        return True
+    if any(keyword.arg in _KEYWORDS for keyword in call.keywords):
+        return True
+    return any(
+        isinstance(meaning, External)
+        and _WORDS.search(meaning.name)
+        and top_level(meaning.name) in KNOWN_LIBRARIES
+        for meaning in where.resolver.meanings(call.func)
+    )
+
+
+def _leads_on(where: Module, call: ast.Call, depth: int) -> bool:
+    for meaning in where.resolver.meanings(call.func):
+        body = _callable(meaning) if isinstance(meaning, Defined) else None
+        if body is not None and handed_on(body[0], body[1], depth + 1):
+            return True
+    return False
 
 
 def _callable(
