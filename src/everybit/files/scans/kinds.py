@@ -56,7 +56,7 @@ def recognise(content: Content) -> tuple[Kind, ...]:
         kinds.append(Kind.TAR)
     if first not in (Kind.PICKLE, Kind.TORCH_LEGACY) and acts_as_pickle(source, head):
         kinds.append(Kind.PICKLE)
-    if first not in (Kind.ZIP, Kind.EMPTY) and _ends_as_zip(source):
+    if first not in (Kind.ZIP, Kind.EMPTY) and _ends_as_zip(source, first):
         kinds.append(Kind.ZIP)
     if Kind.ZIP in kinds[1:] and first in (Kind.OTHER, Kind.TEXT, Kind.HTML):
         kinds.remove(first)
@@ -155,12 +155,15 @@ def _may_be_protobuf(head: bytes) -> bool:
     )
 
 
-def _ends_as_zip(source: ByteSource) -> bool:
+def _ends_as_zip(source: ByteSource, first: Kind) -> bool:
     """Return whether an archive's end record, with a directory before it, ends the bytes."""
     tail = source.read(max(0, source.size - _TAIL_BYTES), _TAIL_BYTES)
     at = tail.rfind(_END_OF_ZIP)
     if at < 0 or len(tail) - at < 22:
         return False
+    comment = int.from_bytes(tail[at + 20 : at + 22], "little")
+    if first is Kind.TAR and at + 22 + comment != len(tail):
+        return False  # the last member may be an archive; zeros follow it
     size = int.from_bytes(tail[at + 12 : at + 16], "little")
     count = int.from_bytes(tail[at + 10 : at + 12], "little")
     end = max(0, source.size - _TAIL_BYTES) + at

@@ -43,9 +43,10 @@ def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
 def acts_as_pickle(source: ByteSource, head: bytes) -> bool:
     """Return whether an unpickler, given what begins as another format, would call something.
 
-    `GGUF` is a number to it, and the length before a header the start of a text.
+    `GGUF` is a number to it, and the length before a header the start of a text. The `P` of an
+    archive asks for an object from outside, which an unpickler of a plain file does not give.
     """
-    if not head or head[0] not in _FIRST:
+    if not head or head[0] not in _FIRST or head[:1] == b"P":
         return False
     for size in _PIECES:
         data = head if size <= len(head) else source.read(0, size)
