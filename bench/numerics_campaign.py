@@ -498,7 +498,8 @@ def state_loaded_in_another_order():
         del other
         state = loop.optimizer.state_dict()
         group = state["param_groups"][0]
-        order = group["param_names"]
+        # As from a file: torch hands out the list that the optimizer itself goes by.
+        order = group["param_names"] = list(group["param_names"])
         one, two = order.index("0.bias"), order.index("2.bias")
         order[one], order[two] = order[two], order[one]
         state["state"][one], state["state"][two] = state["state"][two], state["state"][one]
@@ -610,7 +611,7 @@ def jitter_at_a_regular_period():
 def caught(planted, verdict):
     """Return whether a fault was found as it has to be, and how."""
     for finding in verdict.findings:
-        if not finding.rule.startswith("NUM") or finding.rule in planted.after:
+        if not finding.rule.startswith(("NUM", planted.rule)) or finding.rule in planted.after:
             continue
         low, high = planted.steps
         named = planted.parameter in (None, finding.where.parameter)
