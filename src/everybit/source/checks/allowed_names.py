@@ -50,6 +50,10 @@ _HARMLESS: Final = frozenset(
         "sys.float_info", "inspect.Parameter",
     }
 )  # fmt: skip
+#: Functions that turn any name into what it names.
+_FINDING: Final = frozenset(
+    {"__import__", "eval", "getattr", "import_module", "locate", "resolve_name", "find_class"}
+)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -107,10 +111,25 @@ def asks_the_file(site: CallSite) -> bool:
     if not asked or not site.node.args:
         return False
     names = _derived(function, set(asked))
-    return any(
-        each in asked or (isinstance(each, ast.Name) and each.id in names)
-        for each in ast.walk(site.node.args[0])
+
+    def comes(node: ast.AST) -> bool:
+        return any(
+            each in asked or (isinstance(each, ast.Name) and each.id in names)
+            for each in ast.walk(node)
+        )
+
+    # A table of the project's own that the names are looked up in is a list of allowed ones.
+    finds = any(
+        comes(call) for call in ast.walk(function) if isinstance(call, ast.Call) and _finds(call)
     )
+    return finds and comes(site.node.args[0])
+
+
+def _finds(call: ast.Call) -> bool:
+    """Return whether a call turns a name into whatever it names."""
+    func = call.func
+    name = func.attr if isinstance(func, ast.Attribute) else ""
+    return (func.id if isinstance(func, ast.Name) else name) in _FINDING
 
 
 def _derived(function: ast.AST, asked: set[ast.Call]) -> set[str]:

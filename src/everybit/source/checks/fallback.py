@@ -60,6 +60,21 @@ def find_fallbacks(module: Module, loads: Iterable[Load]) -> dict[Load, Fallback
     return found
 
 
+def for_old_versions(module: Module, node: ast.AST) -> bool:
+    """Return whether a load leaves an argument out because a version does not know it.
+
+    That is one in an `except TypeError`, after the same load with `weights_only`.
+    """
+    handler = module.enclosing(node, ast.ExceptHandler)
+    if handler is None or handler.type is None or module.source(handler.type) != "TypeError":
+        return False
+    return any(
+        keyword.arg == "weights_only"
+        for call in _tried(module).get(module.parents[handler], ())
+        for keyword in call.keywords
+    )
+
+
 def _in_handler(module: Module, node: ast.Call, unsafe: set[ast.AST]) -> Fallback | None:
     for each in module.ancestors(node):
         if isinstance(each, FUNCTIONS):

@@ -29,6 +29,7 @@ class Load:
         certainty: Only where the case departs from the rule's default.
         fix: A certain fix.
         falls_through: Whether the argument is true in one turn and false in another.
+        by_default: Whether it is unsafe because an argument is left out.
     """
 
     rule: str
@@ -41,6 +42,7 @@ class Load:
     certainty: Certainty | None = None
     fix: Fix | None = None
     falls_through: bool = False
+    by_default: bool = False
 
     def hit(self) -> Hit:
         """Return the finding of its own rule."""

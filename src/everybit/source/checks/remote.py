@@ -27,10 +27,9 @@ def judge_remote(site: CallSite) -> Load | None:
     if site.name in _HUB:
         return _hub(site)
     given = possible(site, "trust_remote_code")
-    trusts = [
-        value for value in given.values if value is True or (isinstance(value, str) and value)
-    ]
-    if not trusts or _is_declaration(site) or _pinned(site):
+    if not given.may_be_truthy or given.may_be_falsy or given.absent:
+        return None  # off, or for somebody else to choose
+    if _is_declaration(site) or _pinned(site):
         return None
     surely = given.surely(True)
     how = "is given" if surely else "can be given"
@@ -50,6 +49,13 @@ def judge_remote(site: CallSite) -> Load | None:
         certainty=Certainty.PROOF if surely else None,
         falls_through=not surely,
     )
+
+
+def judge_own(site: CallSite) -> Load | None:
+    """Return the run of remote code that a function of the project is told to do."""
+    if "trust_remote_code" not in site.keywords():
+        return None
+    return judge_remote(site) if site.argument("trust_remote_code").surely(True) else None
 
 
 def _hub(site: CallSite) -> Load | None:

@@ -101,6 +101,7 @@ def _from_url(site: CallSite) -> Load | None:
         evidence={"argument": "weights_only", **({"url": url} if url else {}), **_wrapped(site)},
         certainty=Certainty.PROOF,
         fix=_weights_only(site),
+        by_default=not given.values,
     )
 
 

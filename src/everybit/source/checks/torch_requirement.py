@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -22,8 +21,10 @@ _FILES: Final = (
     "requirements.txt",
     "environment.yml",
     "environment.yaml",
+    "PKG-INFO",
 )
 _MAX_PARENTS: Final = 12
+_MAX_INSTALLED: Final = 2_000
 
 # `torch>=1.8,<2.6` in any of the files; `torch = "^2.1"` as Poetry writes it; `pytorch=1.13`.
 _REQUIREMENT: Final = re.compile(
@@ -58,7 +59,6 @@ class TorchRequirement:
     file: str
 
 
-@lru_cache(maxsize=256)
 def torch_requirement(folder: Path) -> TorchRequirement | None:
     """Return what the project that holds a folder says, None where it names no version.
 
@@ -66,8 +66,10 @@ def torch_requirement(folder: Path) -> TorchRequirement | None:
         folder: Where the search begins; it goes upwards to the first folder with metadata.
     """
     here = folder
+    below = ""
     for _ in range(_MAX_PARENTS):
         files = [here / name for name in _FILES if (here / name).is_file()]
+        files += _installed(here, below)
         for file in files:
             found = read_requirement(_text(file))
             if found is not None:
@@ -75,8 +77,18 @@ def torch_requirement(folder: Path) -> TorchRequirement | None:
                 return TorchRequirement(admits=admits, text=text, file=file.name)
         if files or here == here.parent:
             return None
-        here = here.parent
+        below, here = here.name, here.parent
     return None
+
+
+def _installed(folder: Path, package: str) -> list[Path]:
+    """Return the metadata of an installed package, which lies beside it."""
+    if not package.isidentifier():
+        return []
+    found = sorted(folder.glob("*.dist-info/METADATA"))[:_MAX_INSTALLED]
+    # A wheel unpacked by itself may hold a package of another name.
+    own = [each for each in found if each.parent.name.startswith(f"{package}-")]
+    return own[:1] or (found if len(found) == 1 else [])
 
 
 def _text(file: Path) -> str:

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks import pickle_loads, remote, torch_loads
-from everybit.source.checks.fallback import find_fallbacks
+from everybit.source.checks.fallback import find_fallbacks, for_old_versions
 from everybit.source.checks.index import once
 from everybit.source.checks.patches import patched_functions
-from everybit.source.checks.sites import sites
+from everybit.source.checks.sites import is_of_project, sites
 
 if TYPE_CHECKING:
     import ast
@@ -53,6 +53,8 @@ def _find(module: Module) -> Iterator[Load]:
             each in inside for each in (load.node, *module.ancestors(load.node))
         ):
             continue
+        if load.by_default and for_old_versions(module, load.node):
+            continue
         seen.add((load.rule, load.node))
         yield load
 
@@ -61,6 +63,11 @@ def _each(module: Module) -> Iterator[Load]:
     for site in sites(module):
         for judge in (torch_loads.judge_site, pickle_loads.judge_pickle, remote.judge_remote):
             load = judge(site)
+            if load is not None:
+                yield load
+    for site in module.calls():
+        if is_of_project(site):
+            load = remote.judge_own(site)
             if load is not None:
                 yield load
     yield from pickle_loads.judge_unpicklers(module)
