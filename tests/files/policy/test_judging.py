@@ -12,11 +12,7 @@ from everybit.files.policy.judging import Danger, judge
 def judged(qualified: str, *, called: bool = True, via: Via = Via.IMPORT, sure: bool = True):
     """The judgement of a name by its module and last part."""
     module, _, path = qualified.partition(":")
-    return judge(
-        Reached(
-            module=module, name=path, via=via, called=called, arguments=(), position=0, sure=sure
-        )
-    )
+    return judge(Reached(module=module, name=path, via=via, called=called, position=0, sure=sure))
 
 
 DANGEROUS = {

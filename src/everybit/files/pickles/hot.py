@@ -1,7 +1,8 @@
-"""The opcodes that a large pickle consists of, in their shortest form: half of the time is saved.
+"""The loop over opcodes, with those that a large pickle consists of written out in it.
 
-Each does what `Machine` says under its name. Where an operand might reach across the end of a
-frame, or the bytes end, the general form takes over.
+Each of these does what the table of actions says for it, and leaves all that is not plain to that
+table: an operand that the bytes or a frame end within, a key that was never stored. It takes a
+third of the time.
 """
 
 from __future__ import annotations
@@ -11,124 +12,101 @@ from typing import TYPE_CHECKING
 from everybit.files.pickles.nodes import Call, CallKind, TupleNode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from everybit.files.pickles.machine import Machine
 
-
-def mark(m: Machine) -> None:
-    """MARK."""
-    m.marks.append(len(m.stack))
+_REDUCE = CallKind.REDUCE
 
 
-def none(m: Machine) -> None:
-    """NONE."""
-    m.stack.append(None)
+def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_steps: int) -> bool:
+    """Follow opcodes until one without an action; `m.begun` is the last one's offset.
 
+    Args:
+        m: The machine; its `steps` says afterwards how many opcodes were followed.
+        actions: What each opcode does, by its byte; None for STOP and what is no opcode.
+        max_steps: Most opcodes to follow.
 
-def byte(m: Machine) -> int:
-    """Return the next byte, which no frame can part."""
-    at = m.at
-    data = m.data
-    if at >= len(data):
-        raise m.ended("wants 1 bytes where 0 are left", at)
-    m.at = at + 1
-    return data[at]
-
-
-def small_integer(m: Machine) -> None:
-    """BININT1."""
-    m.stack.append(byte(m))
-
-
-def short_integer(m: Machine) -> None:
-    """BININT2."""
-    at = m.at
-    if m.frame_end > at or at + 2 > len(m.data):
-        m.stack.append(int.from_bytes(m.take(2), "little"))
-        return
-    m.at = at + 2
-    m.stack.append(m.data[at] | m.data[at + 1] << 8)
-
-
-def put(m: Machine) -> None:
-    """BINPUT."""
-    memoize(m, byte(m))
-
-
-def long_put(m: Machine) -> None:
-    """LONG_BINPUT."""
-    memoize(m, int.from_bytes(m.take(4), "little"))
-
-
-def memoize(m: Machine, key: int) -> None:
-    """Store the top under a key that is not negative."""
-    stack = m.stack
-    if m.marks and m.marks[-1] == len(stack):
-        raise IndexError
-    top = stack[-1]
-    if m.memo.setdefault(key, top) is not top:
-        m.memoize(key)
-
-
-def get(m: Machine) -> None:
-    """BINGET."""
-    key = byte(m)
-    if key in m.memo:
-        m.stack.append(m.memo[key])
-    else:
-        m.recall(key)
-
-
-def long_get(m: Machine) -> None:
-    """LONG_BINGET."""
-    m.recall(int.from_bytes(m.take(4), "little"))
-
-
-def unicode(m: Machine) -> None:
-    """BINUNICODE."""
-    text(m, int.from_bytes(m.take(4), "little"))
-
-
-def short_unicode(m: Machine) -> None:
-    """SHORT_BINUNICODE."""
-    text(m, byte(m))
-
-
-def text(m: Machine, length: int) -> None:
-    """Read a text of so many bytes, and put it on the stack."""
-    at = m.at
-    end = at + length
-    if m.frame_end > at or end > len(m.data):
-        piece = m.take(length)
-    else:
-        piece = m.data[at:end]
-        m.at = end
-    # "surrogatepass", as every unpickler does; the rest cannot be decoded by them either.
-    m.stack.append(piece.decode("utf-8", "surrogatepass"))
-
-
-def empty_tuple(m: Machine) -> None:
-    """EMPTY_TUPLE."""
-    m.num_nodes += 1
-    m.stack.append(TupleNode([]))
-
-
-def tuple_(m: Machine) -> None:
-    """TUPLE."""
-    start = m.marks.pop()
-    stack = m.stack
-    items = stack[start:]
-    del stack[start:]
-    m.num_nodes += 1
-    stack.append(TupleNode(items))
-
-
-def reduce(m: Machine) -> None:
-    """REDUCE."""
-    stack = m.stack
-    if len(stack) - (m.marks[-1] if m.marks else 0) < 2:
-        raise IndexError
-    args = stack.pop()
-    made = Call(CallKind.REDUCE, stack[-1], args, None, m.at - 1)
-    m.calls.append(made)
-    m.num_nodes += 1
-    stack[-1] = made
+    Returns:
+        Whether an opcode without an action was met, and not the bound.
+    """
+    data, stack, marks, memo, calls = m.data, m.stack, m.marks, m.memo, m.calls
+    size = len(data)
+    at = start = m.at
+    step = 0
+    try:
+        for step in range(1, max_steps + 1):  # noqa: B007 - told afterwards
+            start = at
+            if at >= size:
+                raise m.ended("ends without STOP", at)
+            code = data[at]
+            at += 1
+            if code == 0x71 and at < size:  # BINPUT
+                if marks and marks[-1] == len(stack):
+                    raise IndexError
+                top = stack[-1]
+                if memo.setdefault(data[at], top) is not top:
+                    m.at = at
+                    m.memoize(data[at])
+                at += 1
+            elif code == 0x4B and at < size:  # BININT1
+                stack.append(data[at])
+                at += 1
+            elif code == 0x68 and at < size and data[at] in memo:  # BINGET
+                stack.append(memo[data[at]])
+                at += 1
+            elif code == 0x94:  # MEMOIZE
+                if marks and marks[-1] == len(stack):
+                    raise IndexError
+                top = stack[-1]
+                if memo.setdefault(len(memo), top) is not top:
+                    m.at = at
+                    m.memoize(len(memo))
+            elif code == 0x58 and at + 4 <= size:  # BINUNICODE
+                end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+                if end > size or at < m.frame_end < end:
+                    m.at = at
+                    actions[code](m)  # type: ignore[misc]
+                    at = m.at
+                else:
+                    stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
+                    at = end
+            elif code == 0x72 and at + 4 <= size and not at < m.frame_end < at + 4:  # LONG_BINPUT
+                if marks and marks[-1] == len(stack):
+                    raise IndexError
+                top = stack[-1]
+                key = int.from_bytes(data[at : at + 4], "little")
+                if memo.setdefault(key, top) is not top:
+                    m.at = at
+                    m.memoize(key)
+                at += 4
+            elif code == 0x52:  # REDUCE
+                if len(stack) - (marks[-1] if marks else 0) < 2:
+                    raise IndexError
+                args = stack.pop()
+                made = Call(_REDUCE, stack[-1], args, None, start)
+                calls.append(made)
+                stack[-1] = made
+                m.num_nodes += 1
+            elif code == 0x28:  # MARK
+                marks.append(len(stack))
+            elif code == 0x74 and marks:  # TUPLE
+                first = marks.pop()
+                items = stack[first:]
+                del stack[first:]
+                stack.append(TupleNode(items))
+                m.num_nodes += 1
+            elif code == 0x29:  # EMPTY_TUPLE
+                stack.append(TupleNode([]))
+                m.num_nodes += 1
+            else:
+                action = actions[code]
+                m.at = at
+                if action is None:
+                    return True
+                action(m)
+                at = m.at
+    finally:
+        m.begun, m.steps = start, step
+        m.at = max(m.at, at)
+    return False

@@ -85,6 +85,8 @@ class Machine(Reader):
         self.extensions: list[Extension] = []
         self.oddities: dict[str, Oddity] = {}
         self.num_nodes = 0
+        self.begun = start
+        self.steps = 0
         self.protocol = 0
         self.protocol_in_force = 0
 
@@ -312,6 +314,11 @@ class Machine(Reader):
         """OBJ."""
         function, *args = self.pop_mark()
         self.call(CallKind.OBJ, function, TupleNode(args))
+
+    def reduce(self) -> None:
+        """REDUCE."""
+        args = self.pop()
+        self.call(CallKind.REDUCE, self.pop(), args)
 
     def newobj(self) -> None:
         """NEWOBJ."""

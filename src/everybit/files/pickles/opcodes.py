@@ -6,9 +6,10 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickles import hot, operands
+from everybit.files.pickles import operands
+from everybit.files.pickles.hot import run
 from everybit.files.pickles.machine import Machine
-from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text
+from everybit.files.pickles.nodes import Change, DictNode, ListNode, SetNode, Text, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,31 +46,26 @@ def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int
     Returns:
         Why it had to end before, or None, and the number of opcodes that it followed.
     """
-    data, start, step = machine.data, machine.at, 0
-    size, actions = len(data), _TABLE
+    data = machine.data
+    error: MalformedError
     try:
-        for step in range(1, max_steps + 1):
-            start = machine.at
-            if start >= size:
-                raise machine.ended("ends without STOP", start)
-            machine.at = start + 1
-            action = actions[data[start]]
-            if action is None:
-                if data[start] != _STOP:
-                    raise machine.error(f"has no opcode 0x{data[start]:02x}", start)
-                machine.top()
-                return None, step
-            action(machine)
-    except MalformedError as error:
-        return error, step
+        if not run(machine, _TABLE, max_steps):
+            bound = machine.error(f"has more than {max_steps} opcodes", machine.at)
+            return TooLargeError(bound.damage), machine.steps
+        code = data[machine.begun]
+        if code != _STOP:
+            raise machine.error(f"has no opcode 0x{code:02x}", machine.begun)
+        machine.top()
+    except MalformedError as fault:
+        error = fault
     except (IndexError, struct.error):
         what = "takes from an empty stack or ends within an opcode"
-        return machine.error(what, start), step
-    except (ValueError, OverflowError) as error:
-        return machine.error(f"holds an impossible value ({error})", start), step
-    return TooLargeError(
-        machine.error(f"has more than {max_steps} opcodes", machine.at).damage
-    ), step
+        error = machine.error(what, machine.begun)
+    except (ValueError, OverflowError) as fault:
+        error = machine.error(f"holds an impossible value ({fault})", machine.begun)
+    else:
+        return None, machine.steps
+    return error, machine.steps
 
 
 def _number(layout: struct.Struct) -> Callable[[Machine], None]:
@@ -112,7 +108,7 @@ _U64, _F64 = struct.Struct("<Q"), struct.Struct(">d")
 
 _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     # marks and the stack
-    b"(": hot.mark,
+    b"(": lambda m: m.marks.append(len(m.stack)),
     b"0": Machine.pop_one,
     b"1": Machine.pop_to_mark,
     b"2": lambda m: m.push(m.top()),
@@ -120,15 +116,15 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x80": Machine.proto,
     b"\x95": Machine.frame,
     # constants and numbers
-    b"N": hot.none,
+    b"N": _constant(None),
     b"\x88": _constant(True),
     b"\x89": _constant(False),
     b"I": operands.integer_line,
     b"L": operands.long_line,
     b"F": operands.float_line,
     b"J": _number(_I32),
-    b"K": hot.small_integer,
-    b"M": hot.short_integer,
+    b"K": _number(_U8),
+    b"M": _number(_U16),
     b"G": _number(_F64),
     b"\x8a": _long(_U8),
     b"\x8b": _long(_I32),
@@ -137,9 +133,9 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"T": _sized(_text8, _I32),
     b"U": _sized(_text8, _U8),
     b"V": lambda m: m.push(m.line().decode("raw-unicode-escape")),
-    b"X": hot.unicode,
-    b"\x8c": hot.short_unicode,
-    b"\x8d": _sized(hot.text, _U64),
+    b"X": _sized(operands.text, _U32),
+    b"\x8c": _sized(operands.text, _U8),
+    b"\x8d": _sized(operands.text, _U64),
     b"B": _sized(operands.blob, _U32),
     b"C": _sized(operands.blob, _U8),
     b"\x8e": _sized(operands.blob, _U64),
@@ -151,8 +147,8 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"l": lambda m: m.new(ListNode(m.pop_mark())),
     b"a": lambda m: m.extend([m.pop()]),
     b"e": lambda m: m.extend(m.pop_mark()),
-    b")": hot.empty_tuple,
-    b"t": hot.tuple_,
+    b")": lambda m: m.new(TupleNode([])),
+    b"t": lambda m: m.new(TupleNode(m.pop_mark())),
     b"\x85": lambda m: m.tuple_of(1),
     b"\x86": lambda m: m.tuple_of(2),
     b"\x87": lambda m: m.tuple_of(3),
@@ -165,19 +161,19 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"\x91": Machine.frozenset,
     # the memo
     b"p": lambda m: m.memoize(operands.index_line(m)),
-    b"q": hot.put,
-    b"r": hot.long_put,
-    b"\x94": lambda m: hot.memoize(m, len(m.memo)),
+    b"q": lambda m: m.memoize(m.number(_U8)),
+    b"r": lambda m: m.memoize(m.number(_U32)),
+    b"\x94": lambda m: m.memoize(len(m.memo)),
     b"g": lambda m: m.recall(operands.index_line(m)),
-    b"h": hot.get,
-    b"j": hot.long_get,
+    b"h": lambda m: m.recall(m.number(_U8)),
+    b"j": lambda m: m.recall(m.number(_U32)),
     # names, calls and objects from outside
     b"c": lambda m: m.push(m.line_global()),
     b"\x93": Machine.stack_global,
     b"\x82": lambda m: m.extension(m.number(_U8)),
     b"\x83": lambda m: m.extension(m.number(_U16)),
     b"\x84": lambda m: m.extension(m.number(_I32)),
-    b"R": hot.reduce,
+    b"R": Machine.reduce,
     b"\x81": Machine.newobj,
     b"\x92": Machine.newobj_ex,
     b"i": Machine.inst,

@@ -81,3 +81,9 @@ def byte_array(m: Machine, length: int) -> None:
     """BYTEARRAY8."""
     start = m.at
     m.push(Blob(m.take(length, framed=False), start, mutable=True))
+
+
+def text(m: Machine, length: int) -> None:
+    """BINUNICODE and its kin."""
+    # "surrogatepass", as every unpickler does; the rest cannot be decoded by them either.
+    m.push(m.take(length).decode("utf-8", "surrogatepass"))

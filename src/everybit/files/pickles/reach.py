@@ -44,10 +44,9 @@ class Reached:
         via: Named directly, through attributes and items, as what a call returned, or as the
             target of a change (BUILD, APPEND, SETITEM on what the pickle did not make).
         called: It would be called.
-        arguments: Of the first call, or what the change sets; constants in short, "?" otherwise.
         position: Offset of the first opcode that reaches it.
         positions: Offsets of the first of them.
-        calls: Arguments of the first calls.
+        shown: The first calls, or what the first changes set.
         num_calls: How often it would be called.
         raw: As the pickle writes it, where Python 3 maps it to another name.
         sure: What it gives is known wherever it is called; False for a `getattr` whose name is
@@ -58,13 +57,24 @@ class Reached:
     name: str
     via: Via
     called: bool
-    arguments: tuple[str, ...]
     position: int
     positions: tuple[int, ...] = ()
-    calls: tuple[tuple[str, ...], ...] = ()
+    shown: tuple[Call | tuple[str, ...], ...] = ()
     num_calls: int = 0
     raw: str = ""
     sure: bool = True
+
+    @property
+    def calls(self) -> tuple[tuple[str, ...], ...]:
+        """Arguments of the first calls: constants in short, "?" otherwise; of a change its kind."""
+        return tuple(
+            show_arguments(item) if isinstance(item, Call) else item for item in self.shown
+        )
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments of the first call, or what the first change sets."""
+        return self.calls[0] if self.shown else ()
 
     @property
     def qualified(self) -> str:
@@ -79,9 +89,9 @@ class _Sum:
     named: Named
     via: Via
     positions: list[int] = field(default_factory=list)
-    calls: list[tuple[str, ...]] = field(default_factory=list)
+    calls: list[Call | tuple[str, ...]] = field(default_factory=list)
     num_calls: int = 0
-    unsure: tuple[str, ...] | None = None
+    sure: bool = True
     raw: str = ""
 
 
@@ -96,19 +106,17 @@ def find_reached(pickle: Pickle) -> tuple[Reached, ...]:
 
 
 def _tell(found: _Sum) -> Reached:
-    first = found.unsure or (found.calls[0] if found.calls else ())
     return Reached(
         module=found.named.module,
         name=found.named.path,
         via=found.via,
         called=found.num_calls > 0,
-        arguments=first,
         position=found.positions[0],
         positions=tuple(found.positions),
-        calls=tuple(found.calls),
+        shown=tuple(found.calls),
         num_calls=found.num_calls,
         raw=found.raw,
-        sure=found.unsure is None and found.named.sure,
+        sure=found.sure and found.named.sure,
     )
 
 
@@ -182,10 +190,9 @@ class _Finder:
         via = Via.RESULT if "()" in made.path else Via.ATTRIBUTE
         summed = self.sum(made, via, call.position)
         if not made.sure:
-            shown = show_arguments(call)
-            summed.unsure = summed.unsure or shown
+            summed.sure = False
             if function.qualified in _WATCHED:
-                self.sum(function, Via.IMPORT, call.position).unsure = shown
+                self.sum(function, Via.IMPORT, call.position).sure = False
 
     def register(self, call: Call) -> None:
         """Remember an extension code that the pickle itself gives a name to."""
@@ -220,7 +227,7 @@ class _Finder:
             summed.positions.append(position)
         summed.num_calls += 1
         if len(summed.calls) < MAX_SHOWN:
-            summed.calls.append(show_arguments(call) if isinstance(call, Call) else call)
+            summed.calls.append(call)
 
     def sum(self, named: Named, via: Via, position: int) -> _Sum:
         key = (named.module, named.path, via is Via.CHANGE)

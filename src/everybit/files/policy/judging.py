@@ -67,7 +67,7 @@ def judge(reached: Reached) -> Judgement:
 def _judge(reached: Reached) -> tuple[Danger, str]:
     name = reached.qualified
     if reached.via is Via.CHANGE:
-        kind = reached.calls[0][0] if reached.calls else "build"
+        kind = reached.arguments[0] if reached.shown else "build"
         what = "attributes" if kind == "build" else "items"
         return Danger.DANGEROUS, f"sets {what} of an object that the running program shares"
     if name in _PASSING and reached.via is not Via.RESULT:
