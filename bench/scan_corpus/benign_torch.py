@@ -146,7 +146,7 @@ def _metadata_state() -> Any:
     return make_model().state_dict()
 
 
-def _unchanged(step: int) -> float:
+def _unchanged(_step: int) -> float:
     return 1.0
 
 

@@ -47,6 +47,18 @@ def _sys_modules_override() -> bytes:
 
 
 # name, kind, source, opcodes, proof
+def _rebuilt(name: str, *arguments: Any) -> Code:
+    """An object that `copyreg` makes, as protocols 0 and 1 make theirs."""
+    cls = of("operator", name)
+    return of("copyreg", "_reconstructor")(cls, cls, *arguments)
+
+
+_GLOBALS: Final = "__init__.__globals__"
+_namespace: Final = of("argparse", "Namespace")
+_attrgetter: Final = of("operator", "attrgetter")
+_itemgetter: Final = of("operator", "itemgetter")
+
+
 _CHAINS: Final[tuple[tuple[str, str, str, Code | bytes, str], ...]] = (
     ("getattr-os-system", "getattr", "fickling GHSA-q5qq-mvfm-j35x",
      _getattr(of("importlib", "import_module")("os"), "system")(SHELL), CANARY),
@@ -129,6 +141,29 @@ _CHAINS: Final[tuple[tuple[str, str, str, Code | bytes, str], ...]] = (
      of("numpy", "fromiter")(of("builtins", "map")(_system, [SHELL]), "int64"), CANARY),
     ("vectorize", "calls its argument", "own",
      of("numpy", "vectorize")(_system)(SHELL), CANARY),
+    ("globals-by-attrgetter", "allowed names only", "own",
+     _attrgetter("system")(_itemgetter("_os")(_attrgetter(_GLOBALS)(_namespace)))(SHELL), CANARY),
+    ("globals-by-getattr", "allowed names only", "own",
+     _getattr(_getattr(_getattr(_getattr(_namespace, "__init__"), "__globals__"), "get")("_os"),
+              "system")(SHELL), CANARY),
+    ("reconstructor", "allowed names only", "own",
+     _rebuilt("attrgetter", "system")(
+         _rebuilt("itemgetter", "_os")(_rebuilt("attrgetter", _GLOBALS)(_namespace)))(SHELL),
+     CANARY),
+    ("newobj-function", "allowed names only", "own",
+     of("copyreg", "__newobj__")(_attrgetter, "system")(
+         of("copyreg", "__newobj_ex__")(_itemgetter, ("_os",), {})(
+             of("copyreg", "__newobj__")(_attrgetter, _GLOBALS)(_namespace)))(SHELL), CANARY),
+    ("rebuild-from-type", "allowed names only", "own",
+     _attrgetter("system")(_itemgetter("_os")(of("torch._tensor", "_rebuild_from_type_v2")(
+         _attrgetter(_GLOBALS), of("builtins", "dict"), (_namespace,), {})))(SHELL), CANARY),
+    ("partial-of-getters", "allowed names only", "own",
+     of("functools", "partial")(_attrgetter("system"), of("functools", "partial")(
+         _itemgetter("_os"), of("functools", "partial")(_attrgetter(_GLOBALS), _namespace)())())()(
+             SHELL), CANARY),
+    ("partial-rebuilt", "BUILD", "own",
+     of("functools", "partial")(of("builtins", "int")).opcodes
+     + put((_system, (SHELL,), {}, None)) + b"b)R", CANARY),
     ("build-setstate", "BUILD", "fickling GHSA-mhc9-48gj-9gp3", _instance_setstate(), CANARY),
     ("build-setstate-on-exception", "BUILD", "own", _callable_on_exception(), CANARY),
     ("reduce-then-build", "BUILD", "fickling GHSA-mhc9-48gj-9gp3",

@@ -136,7 +136,7 @@ def _packings() -> Iterator[_Row]:
         bz2.compress(_EVIL * 3 + random)[:-20],
         "",
         CANARY,
-        RUNS,
+        TRICK,
     )
     named_gz = io.BytesIO()
     with gzip.GzipFile("weights.safetensors", "wb", fileobj=named_gz, mtime=0) as file:
