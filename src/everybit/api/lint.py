@@ -74,10 +74,11 @@ def lint(
     if fix or diff:
         changed, refused = _mend(linted, told, paths, write=fix)
         stats.update(changed)
-        if fix and changed.get("fixes"):
+        if fix and changed["fixed_files"]:
             linted = look()
             told, more = _new(linted, counts, known)
         linted.skipped += refused
+    counted = {"suppressed": linted.suppressed, **more}
     checked = tuple(Checked(what=what, count=number) for what, number in linted.checked.items())
     return Verdict(
         command="lint",
@@ -85,8 +86,7 @@ def lint(
         findings=tuple(each.finding for each in told),
         coverage=Coverage(checked=checked, skipped=tuple(linted.skipped)),
         stats={
-            "suppressed": linted.suppressed,
-            **more,
+            **{name: number for name, number in counted.items() if number},
             **stats,
             "bytes": linted.num_bytes,
             "seconds": time.perf_counter() - began,
@@ -140,8 +140,7 @@ def _mend(
         for each in mended:
             each.write()
     stats = {
-        "fixes": sum(len(each.what) for each in mended),
-        "fixed_files": len(mended) if write else 0,
+        "fixed_files" if write else "fixable_files": len(mended),
         "diff": "".join(each.diff for each in mended),
     }
     skipped = [

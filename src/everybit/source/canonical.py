@@ -138,7 +138,7 @@ def _rename(name: str) -> str:
         head = name[:end]
         new = ALIASES.get(head)
         if new is not None:
-            return (new + name[end:]).removeprefix(".")
+            return (new + name[end:]).removeprefix(".") or name
         end = name.rfind(".", 0, end)
     return name
 
