@@ -50,7 +50,7 @@ def test_what_is_known_to_be_harmless_is_a_note_and_the_advice_works(case, legac
     finding = _tell(path)
     assert (finding.rule, finding.severity) == ("PKL204", Severity.NOTE)
     assert finding.certainty == Certainty.PROOF
-    assert all(name["known_safe"] for name in finding.evidence["names"])
+    assert all(name["known_safe"] for name in finding.evidence["details"])
     scope = {"torch": torch}
     advised = finding.remedy.split("`import ", 1)[1].split("`", 1)[0]
     for module in advised.split(", "):
@@ -74,7 +74,7 @@ def test_keys_and_libraries_are_told(tmp_path):
         "best": [0, np.float32(2)],
     }
     finding = _tell(_save(tmp_path, subject))
-    by_name = {name["name"]: name for name in finding.evidence["names"]}
+    by_name = {name["name"]: name for name in finding.evidence["details"]}
     assert by_name["argparse.Namespace"]["keys"] == ["hyper_parameters.args"]
     assert by_name["numpy._core.multiarray.scalar"]["keys"] == ["best.1"]
     assert by_name["numpy.dtype"]["library"] == "NumPy"
@@ -114,9 +114,35 @@ def test_allowing_names_is_not_advised_where_it_does_not_help(tmp_path):
 def test_every_name_of_a_newer_protocol_is_told(tmp_path):
     subject = {"a": "long enough to be written " * 3, "args": argparse.Namespace()}
     finding = _tell(_save(tmp_path, subject, pickle_protocol=4))
-    assert [name["name"] for name in finding.evidence["names"]] == ["argparse.Namespace"]
-    assert "FRAME" in finding.evidence["reasons"][0]["reason"]
+    assert finding.evidence["names"] == ["argparse.Namespace under args"]
+    assert "FRAME" in finding.evidence["reasons"][0]
     assert "safe_globals" not in finding.remedy
+
+
+def test_what_is_merely_not_proved_is_a_note_where_torch_writes_it(tmp_path):
+    nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+    for subject in (nested, {torch.zeros(1): 1}):
+        finding = _tell(_save(tmp_path, subject))
+        assert (finding.severity, finding.certainty) == (Severity.NOTE, Certainty.STRONG)
+        assert "not proved" in finding.message
+        assert "names" not in finding.evidence
+
+
+def test_a_tensor_past_its_storage_is_a_warning(tmp_path):
+    data = _save(tmp_path, torch.arange(4.0)).read_bytes()
+    path = tmp_path / "grown.pt"
+    at = data.index(b"K\x04\x85")
+    path.write_bytes(data[: at + 1] + b"\x09" + data[at + 2 :])
+    with pytest.raises(RuntimeError):
+        torch.load(path, weights_only=True)
+    assert _tell(path).severity == Severity.WARNING
+
+
+def test_many_names_are_shortened_in_the_remedy(tmp_path):
+    subject = [np.arange(2), argparse.Namespace(), pathlib.PurePosixPath("x"), b""]
+    finding = _tell(_save(tmp_path, subject))
+    assert len(finding.evidence["safe_globals"]) > 4
+    assert "more (see evidence: safe_globals)" in finding.remedy
 
 
 def test_a_plain_pickle_is_a_note(tmp_path):
@@ -139,7 +165,7 @@ def test_no_protocol_hides_a_plain_pickle(protocol, tmp_path):
 def test_a_large_pickle_of_a_new_protocol(tmp_path):
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps([argparse.Namespace(), "x" * 200_000, *range(1000)], 5))
-    assert _tell(path).evidence["names"][0]["name"] == "argparse.Namespace"
+    assert _tell(path).evidence["names"] == ["argparse.Namespace under 0"]
 
 
 @pytest.mark.parametrize("text", ["epoch,loss\n1,0.5\n", "N", "{}", "import os\n", "(lp0\n"])

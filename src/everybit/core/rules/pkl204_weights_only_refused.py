@@ -14,12 +14,12 @@ Why it matters:
     first name that it does not know; here all of them are told at once.
 
 Evidence:
-    `names`: each refused name, the library that it comes from, the first keys of the loaded object
-    under which it hangs, and whether it is on the list of names known to be harmless. `reasons`:
-    what else stands against it (an opcode, a call, items of something that is no dictionary), with
-    its key and its place in the pickle. `safe_globals`: the list that would lift the refusal, where
-    all its names are known to be harmless and names are all that stands against the file. The
-    severity is `note` where every refused name is known to be harmless.
+    `names`: each refused name, with a key of the loaded object under which it hangs; `details`: of
+    each the library that it comes from, the first few keys, its place in the pickle, and whether it
+    is on the list of names known to be harmless. `reasons`: what else stands against the file (an
+    opcode, a call, items of something that is no dictionary). `safe_globals`: the list that would
+    lift the refusal, where all its names are known to be harmless and names are all that stands
+    against the file. The severity is `note` where every refused name is known to be harmless.
 
 What to do:
     In this order. (1) `everybit convert FILE --out DIR` writes the tensors as safetensors and the

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from everybit.files.weights_only.acceptance import Refusal
 
 _MAX_NAMES: Final = 40
+_MAX_SHOWN: Final = 3
 
 #: What building an object of a harmless name does.
 _DOES: Final = {
@@ -49,11 +50,13 @@ class Allowance:
     def advice(self, path: str) -> str:
         """Return how to load the file with exactly these names, as one clause."""
         imports = ", ".join(dict.fromkeys(self.modules))
+        shown = ", ".join(self.expressions[:_MAX_SHOWN])
+        left = len(self.expressions) - _MAX_SHOWN
+        more = f", and {left} more (see evidence: safe_globals)" if left > 0 else ""
         return (
             "if you know who made the file, allow exactly these names around this one load: "
-            f"`import {imports}` and `with torch.serialization.safe_globals("
-            f'[{", ".join(self.expressions)}]): torch.load("{path}")` '
-            f"({'; '.join(self.does)})"
+            f"`import {imports}` and `with torch.serialization.safe_globals([{shown}{more}]): "
+            f'torch.load("{path}")` ({"; ".join(self.does[:_MAX_SHOWN])})'
         )
 
 

@@ -75,8 +75,10 @@ def _by_name(refusals: Sequence[Refusal]) -> dict[str, Refusal]:
 def _severity(loaded: Loaded, refusals: Sequence[Refusal], unsafe: Sequence[str]) -> Severity:
     if unsafe:
         return Severity.WARNING
-    usual = loaded.kind in _OTHER_FORMATS or any(refusal.by_name for refusal in refusals)
-    return Severity.NOTE if usual or refusals[0].proved else Severity.WARNING
+    if loaded.kind in _OTHER_FORMATS or any(refusal.by_name for refusal in refusals):
+        return Severity.NOTE
+    usual = all(refusal.usual or refusal.proved for refusal in refusals)
+    return Severity.NOTE if usual else Severity.WARNING
 
 
 def _message(name: str, loaded: Loaded, names: dict[str, Refusal], *, sure: bool) -> str:
@@ -102,33 +104,26 @@ def _under(key: str) -> str:
 def _evidence(
     loaded: Loaded, names: dict[str, Refusal], lifted: Allowance | None
 ) -> dict[str, Any]:
+    listed = list(names.items())[:_MAX_LISTED]
+    others = [told for told in loaded.acceptance.refusals if not told.by_name][:_MAX_LISTED]
     facts: dict[str, Any] = {
         "format": loaded.kind,
-        "names": [
+        "names": [f"{told}{_under(refusal.key)}" for told, refusal in listed],
+        "num_names": len(names),
+        "reasons": [f"{told.reason}{_under(told.key)}" for told in others],
+        "safe_globals": list(lifted.expressions) if lifted is not None else [],
+        "details": [
             {
                 "name": told,
                 "library": refusal.library,
                 "keys": [key for key in loaded.keys.get(told, (refusal.key,)) if key],
+                "position": refusal.position,
                 "known_safe": known_safe(told),
             }
-            for told, refusal in list(names.items())[:_MAX_LISTED]
+            for told, refusal in listed
         ],
-        "num_names": len(names),
-        "reasons": [
-            {
-                "name": refusal.name,
-                "reason": refusal.reason,
-                "key": refusal.key,
-                "position": refusal.position,
-                "proved": refusal.proved,
-            }
-            for refusal in loaded.acceptance.refusals
-            if not refusal.by_name
-        ][:_MAX_LISTED],
     }
-    if lifted is not None:
-        facts["safe_globals"] = list(lifted.expressions)
-    return facts
+    return {key: value for key, value in facts.items() if value}
 
 
 def _remedy(name: str, loaded: Loaded, unsafe: Sequence[str], lifted: Allowance | None) -> str:

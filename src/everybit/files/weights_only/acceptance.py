@@ -17,6 +17,7 @@ class Refusal:
         position: Offset of the opcode in the pickle; -1 where the file and no pickle is meant.
         by_name: `torch.serialization.safe_globals` with the name would lift it.
         proved: Torch certainly refuses; False where acceptance is merely not proved.
+        usual: Torch itself writes such files; not proved is then no sign of anything.
     """
 
     reason: str
@@ -26,6 +27,7 @@ class Refusal:
     position: int = -1
     by_name: bool = False
     proved: bool = True
+    usual: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

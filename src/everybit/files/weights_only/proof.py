@@ -9,8 +9,10 @@ class UnprovedError(Exception):
     Args:
         reason: Why, as a clause without subject.
         proved: Torch certainly raises.
+        usual: Torch itself writes such files.
     """
 
-    def __init__(self, reason: str, *, proved: bool = False) -> None:
+    def __init__(self, reason: str, *, proved: bool = False, usual: bool = False) -> None:
         super().__init__(reason)
         self.proved = proved
+        self.usual = usual

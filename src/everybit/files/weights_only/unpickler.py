@@ -53,7 +53,7 @@ class TorchMachine(Reader):
 
     def refuse(
         self, reason: str, position: int, *, name: str = "", by_name: bool = False,
-        proved: bool = True,
+        proved: bool = True, usual: bool = False,
     ) -> None:  # fmt: skip
         """Record a refusal, each name once."""
         if name and (name, reason) in self._told:
@@ -69,6 +69,7 @@ class TorchMachine(Reader):
                     position=position,
                     by_name=by_name,
                     proved=proved,
+                    usual=usual,
                 )
             )
 
@@ -150,7 +151,10 @@ class TorchMachine(Reader):
             try:
                 self.stack.append(call_known(self, kind, function.name, args))
             except UnprovedError as problem:
-                self.refuse(str(problem), self.at - 1, name=function.name, proved=problem.proved)
+                self.refuse(
+                    str(problem), self.at - 1, name=function.name, proved=problem.proved,
+                    usual=problem.usual,
+                )  # fmt: skip
                 self.stack.append(Opaque(function.name))
 
     def outside(self) -> None:
@@ -196,7 +200,8 @@ class TorchMachine(Reader):
                 try:
                     self.spend(hash_cost(key))
                 except UnprovedError as problem:
-                    self.refuse(str(problem), self.at - 1, proved=False)
+                    usual = isinstance(key, TensorValue)
+                    self.refuse(str(problem), self.at - 1, proved=False, usual=usual)
         target.pairs.extend(zip(items[::2], items[1::2], strict=True))
 
     def _refuse_filling(self, target: Value, what: str) -> None:
