@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from everybit.source.checks.flow import calls_in, inside, last_word, words_of
+from everybit.source.checks.flow import inside, last_word, words_of
 from everybit.source.meaning import Defined
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _DEPTH: Final = 4
 #: Functions followed from one place; honest code takes a few dozen.
 _MAX_FUNCTIONS: Final = 400
+#: Nodes looked at for all questions about one file.
+_MAX_NODES: Final = 3_000_000
 
 
 class Reach:
@@ -33,6 +35,9 @@ class Reach:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._left = _MAX_NODES
+        self._others: dict[Module, Reach] = {}
+        self._calls: dict[str, list[ast.Call]] = {}
         self._functions: dict[str, list[FunctionNode]] = {}
         for node in inside([module.tree], nested=True):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -56,6 +61,9 @@ class Reach:
         for _ in range(_DEPTH):
             following: list[ast.AST] = []
             for node in inside(layer, nested=not sure):
+                self._left -= 1
+                if self._left < 0:
+                    return
                 yield node
                 for function in self._from(node, sure=sure):
                     if id(function) not in seen and len(seen) < _MAX_FUNCTIONS:
@@ -77,7 +85,10 @@ class Reach:
         return []
 
     def any(self, start: ast.AST | Iterable[ast.AST], test: Callable[[ast.AST], bool]) -> bool:
-        """Whether a test holds for a node that can be reached, in other files too."""
+        """Whether a test holds for a node that can be reached, in other files too.
+
+        A file too large to be followed is answered with yes: then a rule says nothing.
+        """
         elsewhere: dict[ast.AST, Module] = {}
         for node in self.nodes(start):
             if test(node):
@@ -86,11 +97,16 @@ class Reach:
                 for meaning in self.module.resolver.meanings(node.func):
                     if isinstance(meaning, Defined) and meaning.module is not self.module:
                         elsewhere[meaning.node] = meaning.module
-        return any(
+        return self._left < 0 or any(
             test(node)
             for function, module in elsewhere.items()
-            for node in Reach(module).nodes(_called_part(function))
+            for node in self._other(module).nodes(_called_part(function))
         )
+
+    def _other(self, module: Module) -> Reach:
+        if module not in self._others:
+            self._others[module] = Reach(module)
+        return self._others[module]
 
     def speaks(self, start: ast.AST | Iterable[ast.AST], pattern: re.Pattern[str]) -> bool:
         """Whether a word that matches occurs in what can be reached.
@@ -99,13 +115,12 @@ class Reach:
         """
         return self.any(start, lambda node: any(map(pattern.search, words_of(node))))
 
-    def callers(self, function: FunctionNode) -> Iterator[ast.Call]:
-        """Yield the calls in the module of a function with this one's name."""
-        return (
-            call
-            for call in calls_in(self.module.tree, nested=True)
-            if last_word(call.func) == function.name
-        )
+    def callers(self, function: FunctionNode) -> list[ast.Call]:
+        """Return the calls in the module of a function with this one's name."""
+        if not self._calls:
+            for call in self.module.call_nodes:
+                self._calls.setdefault(last_word(call.func), []).append(call)
+        return self._calls.get(function.name, [])
 
 
 def _called_part(node: ast.AST) -> list[ast.AST]:

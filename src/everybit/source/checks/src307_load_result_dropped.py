@@ -30,14 +30,20 @@ _TELLING: Final = frozenset({"len", "print", "warning", "warn", "error", "info",
 
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each lenient load whose result nobody looks at."""
+    bodies: dict[ast.AST, _Body] = {}
     for call in module.call_nodes:
-        if not _is_dropped(module, call):
+        if last_word(call.func) not in WORDS and module.resolve(call.func) not in _FUNCTIONS:
+            continue
+        around = body_around(module, call)
+        if around not in bodies:
+            bodies[around] = _Body(around)
+        if not _is_dropped(module, call, bodies[around]):
             continue
         found = _lenient(module, call)
         if found is None:
             continue
         model, state = found
-        if state is not None and (_is_live(module, state) or _is_compared(module, call, state)):
+        if state is not None and (_is_live(module, state) or bodies[around].compares(state)):
             continue
         yield _hit(module, call, model, state)
 
@@ -87,7 +93,34 @@ def _lenient_options(module: Module, site: CallSite) -> bool:
     )
 
 
-def _is_dropped(module: Module, call: ast.Call) -> bool:
+class _Body:
+    """What a function reads and reports.
+
+    Args:
+        node: The function, or the module.
+    """
+
+    def __init__(self, node: ast.AST) -> None:
+        self.node = node
+        self.reads: set[str] = set()
+        self._told: set[str] = set()
+        self._differs = False
+        for each in inside([node], nested=True):
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+                self.reads.add(each.id)
+            if isinstance(each, ast.Name | ast.Attribute) and _is_a_difference(each):
+                self._differs = True
+            if isinstance(each, ast.Call) and last_word(each.func) in _TELLING:
+                self._told |= {
+                    name for arg in each.args for part in ast.walk(arg) if (name := written(part))
+                }
+
+    def compares(self, state: ast.expr) -> bool:
+        """Whether the code counts, compares or reports the keys of a state dict by itself."""
+        return self._differs or written(state) in self._told
+
+
+def _is_dropped(module: Module, call: ast.Call, body: _Body) -> bool:
     """Whether nothing reads what a call returns."""
     parent = module.parents.get(call)
     if isinstance(parent, ast.Await):
@@ -105,15 +138,10 @@ def _is_dropped(module: Module, call: ast.Call) -> bool:
             return False
     if not names:
         return False
-    body = body_around(module, call)
-    if isinstance(body, ast.Module):
+    if isinstance(body.node, ast.Module):
         # Names of a module may be read by others; underscores are not.
         return all(set(name.id) == {"_"} for name in names)
-    wanted = {name.id for name in names}
-    return not any(
-        isinstance(node, ast.Name) and node.id in wanted and isinstance(node.ctx, ast.Load)
-        for node in inside([body], nested=True)
-    )
+    return not any(name.id in body.reads for name in names)
 
 
 def _is_live(module: Module, state: ast.expr) -> bool:
@@ -126,26 +154,6 @@ def _is_live(module: Module, state: ast.expr) -> bool:
         )
         for each in possible(module, state)
     )
-
-
-def _is_compared(module: Module, call: ast.Call, state: ast.expr) -> bool:
-    """Whether the code counts, compares or reports the keys by itself."""
-    name = written(state)
-    body = body_around(module, call)
-    for node in inside([body], nested=True):
-        if (
-            isinstance(node, ast.Call)
-            and last_word(node.func) in _TELLING
-            and any(
-                name is not None and written(each) == name
-                for arg in node.args
-                for each in ast.walk(arg)
-            )
-        ):
-            return True
-        if isinstance(node, ast.Name | ast.Attribute) and _is_a_difference(node):
-            return True
-    return False
 
 
 def _is_a_difference(node: ast.Name | ast.Attribute) -> bool:

@@ -27,118 +27,149 @@ from everybit.source.checks.training import (
 from everybit.source.hit import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from everybit.source.module import Module
 
 RULE_ID: Final = "SRC314"
 WORDS: Final = ("backward",)
+#: Calls of one function that are looked at.
+_MAX_CALLERS: Final = 32
 
 
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each optimizer step whose gradients are never cleared."""
-    reach = Reach(module)
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Call):
-            continue
+    loops = _Loops(module)
+    for node in module.call_nodes:
         found = stepped(module, node)
         if found is None:
             continue
         optimizer, sure = found
         if node.keywords or (node.args and node.args[0] is not optimizer):
             continue  # a closure does the work
-        for loop, lexical in _loops(reach, node, optimizer):
-            hit = _judge(reach, node, optimizer, loop)
-            if hit is not None and (lexical or sure is Sureness.PROVEN):
+        for loop, lexical in loops.repeating(node, optimizer):
+            if not lexical and sure is not Sureness.PROVEN:
+                continue
+            hit = _judge(loops, node, optimizer, loop)
+            if hit is not None:
                 yield hit
                 break
 
 
-def _loops(reach: Reach, step: ast.Call, optimizer: ast.expr) -> Iterator[tuple[Loop, bool]]:
-    """Yield the widest loop that repeats a step of one optimizer, or the loops that call it."""
-    own = _widest(loops_around(reach.module, step), optimizer)
-    if own is not None:
-        yield own, True
-        return
-    function = body_around(reach.module, step)
-    if loops_around(reach.module, step) or not isinstance(
-        function, ast.FunctionDef | ast.AsyncFunctionDef
-    ):
-        return
-    for call in reach.callers(function):
-        around = loops_around(reach.module, call)
+class _Loops:
+    """What is known of each loop of a file, asked once.
+
+    Args:
+        module: The file.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.reach = Reach(module)
+        self._bound: dict[Loop, set[str]] = {}
+        self._backward: dict[tuple[Loop, bool], ast.Call | None] = {}
+        self._cleared: dict[Loop, bool] = {}
+        self._elsewhere: dict[ast.AST, bool] = {}
+        self._direct: dict[Loop, bool] = {}
+        self._clearing = [
+            node
+            for node in module.nodes(ast.Attribute, ast.Name, ast.keyword, ast.Assign, ast.Call)
+            if _clears(node)
+        ]
+
+    def bound(self, loop: Loop) -> set[str]:
+        """Return the names that a loop binds each round."""
+        if loop not in self._bound:
+            self._bound[loop] = bound_in(loop)
+        return self._bound[loop]
+
+    def backward(self, loop: Loop, *, followed: bool) -> ast.Call | None:
+        """Return the first backward pass in a loop, or in what it surely calls."""
+        key = (loop, followed)
+        if key not in self._backward:
+            nodes = self.reach.nodes([loop], sure=True) if followed else inside([loop])
+            self._backward[key] = backward_of(nodes)
+        return self._backward[key]
+
+    def cleared(self, loop: Loop) -> bool:
+        """Whether anything that a loop reaches clears gradients."""
+        if loop not in self._cleared:
+            self._cleared[loop] = self.reach.any([loop], _clears)
+        return self._cleared[loop]
+
+    def cleared_elsewhere(self, function: ast.AST) -> bool:
+        """Whether code outside of a function clears: then it may do so around its loops.
+
+        What stands in the same function before the loop is seen, and happens once only.
+        """
+        if function not in self._elsewhere:
+            self._elsewhere[function] = any(
+                node is not function and function not in self.module.ancestors(node)
+                for node in self._clearing
+            )
+        return self._elsewhere[function]
+
+    def cleared_directly(self, loop: Loop) -> bool:
+        """Whether a loop clears in its own body, and nothing that it calls does."""
+        if loop not in self._direct:
+            here = {id(node) for node in inside([loop]) if _clears(node)}
+            self._direct[loop] = bool(here) and not any(
+                _clears(node) and id(node) not in here for node in self.reach.nodes([loop])
+            )
+        return self._direct[loop]
+
+    def repeating(self, step: ast.Call, optimizer: ast.expr) -> Iterator[tuple[Loop, bool]]:
+        """Yield the widest loop that repeats a step of one optimizer, or the loops that call it."""
+        around = loops_around(self.module, step)
+        used = names_in(optimizer) | {written(optimizer) or ""}
+        widest = None
+        for loop in around:
+            if self.bound(loop) & used:
+                break
+            widest = loop
+        if widest is not None:
+            yield widest, True
         if around:
-            yield around[-1], False
+            return
+        function = body_around(self.module, step)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for call in self.reach.callers(function)[:_MAX_CALLERS]:
+                for loop in loops_around(self.module, call)[-1:]:
+                    yield loop, False
 
 
-def _widest(loops: list[Loop], optimizer: ast.expr) -> Loop | None:
-    """Return the outermost loop in which the optimizer stays the same."""
-    used = names_in(optimizer) | {written(optimizer) or ""}
-    found = None
-    for loop in loops:
-        if bound_in(loop) & used:
-            break
-        found = loop
-    return found
-
-
-def _judge(reach: Reach, step: ast.Call, optimizer: ast.expr, loop: Loop) -> Hit | None:
-    module = reach.module
-    function = body_around(module, step)
-    backward = backward_of(reach.nodes([loop], sure=True))
+def _judge(loops: _Loops, step: ast.Call, optimizer: ast.expr, loop: Loop) -> Hit | None:
+    module = loops.module
+    backward = loops.backward(loop, followed=True)
     if backward is None:
         return None
-    if not _cleared(reach, [loop]) and not _cleared_elsewhere(reach, function):
+    if not loops.cleared(loop) and not loops.cleared_elsewhere(body_around(module, step)):
         return _hit(module, step, optimizer, backward, loop, "never cleared in the loop")
-    inner = _innermost(module, step, optimizer)
-    if inner is None or inner is loop or backward_of(inside([inner])) is None:
+    inner = _innermost(loops, step, optimizer)
+    if inner is None or inner is loop:
         return None
-    here = [node for node in inside([loop]) if _clears(node)]
-    if here and not _cleared(reach, [inner]) and _only_direct(reach, loop, here):
-        backward = backward_of(inside([inner])) or backward
-        return _hit(module, step, optimizer, backward, inner, "cleared outside of the loop only")
-    return None
+    backward = loops.backward(inner, followed=False)
+    if backward is None or loops.cleared(inner) or not loops.cleared_directly(loop):
+        return None
+    return _hit(module, step, optimizer, backward, inner, "cleared outside of the loop only")
 
 
-def _innermost(module: Module, step: ast.Call, optimizer: ast.expr) -> Loop | None:
+def _innermost(loops: _Loops, step: ast.Call, optimizer: ast.expr) -> Loop | None:
     """Return the innermost loop around a step that happens in each round of it."""
-    loops = loops_around(module, step)
-    if not loops or bound_in(loops[0]) & (names_in(optimizer) | {written(optimizer) or ""}):
+    around = loops_around(loops.module, step)
+    used = names_in(optimizer) | {written(optimizer) or ""}
+    if not around or loops.bound(around[0]) & used:
         return None
     child: ast.AST = step
-    while (parent := module.parents[child]) is not loops[0]:
+    while (parent := loops.module.parents[child]) is not around[0]:
         if isinstance(parent, ast.If | ast.Try | ast.ExceptHandler):
             return None
         child = parent
-    return loops[0]
+    return around[0]
 
 
 def _clears(node: ast.AST) -> bool:
     return clears_by_hand(node) or any(CLEARS.search(word) for word in words_of(node))
-
-
-def _cleared(reach: Reach, nodes: Iterable[ast.AST]) -> bool:
-    start = list(nodes)
-    return any(clears_by_hand(node) for node in reach.nodes(start)) or reach.speaks(start, CLEARS)
-
-
-def _only_direct(reach: Reach, loop: Loop, here: list[ast.AST]) -> bool:
-    """Whether the clearing that was seen is all that the loop reaches."""
-    direct = set(map(id, here))
-    return not any(_clears(node) and id(node) not in direct for node in reach.nodes([loop]))
-
-
-def _cleared_elsewhere(reach: Reach, function: ast.AST) -> bool:
-    """Whether code elsewhere in the file clears: then it may do so around this loop.
-
-    What stands in the same function before the loop is seen, and happens once only.
-    """
-    own = set(map(id, inside([function], nested=True)))
-    return any(
-        _clears(node) and id(node) not in own
-        for node in inside([reach.module.tree], nested=True)
-        if not isinstance(node, ast.Constant)
-    )
 
 
 def _hit(
