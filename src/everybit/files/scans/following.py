@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 #: What marks a pickle that joblib may have interrupted.
 WRAPPER: Final = b"NumpyArrayWrapper"
 _LARGE_BYTES: Final = 1024 * 1024
-_FIRST_PIECE_BYTES: Final = 4 * 1024 * 1024
+#: No larger than a string that is left out, so that none of those lies in a window whole.
+_PIECE_BYTES: Final = _LARGE_BYTES
 #: Of the opcodes that stay; a longer pickle is not looked into.
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
 
@@ -40,6 +41,7 @@ class Followed:
         end: Offset after the last opcode that was followed.
         num_kept: Bytes of all parts.
         error: Why it could not be followed to STOP.
+        too_long: It was given up at a bound.
     """
 
     parts: list[tuple[int, bytes]] = field(default_factory=list)
@@ -48,6 +50,12 @@ class Followed:
     end: int = 0
     num_kept: int = 0
     error: MalformedError | None = None
+    too_long: bool = False
+
+    def broken(self, machine: Machine, *, too_long: bool) -> Followed:
+        """Return itself, given up at a bound."""
+        self.error, self.too_long = machine.error("is too long to be followed", 0), too_long
+        return self
 
     def keep(self, start: int, piece: bytes) -> None:
         """Add a part that stands at an offset of the file."""
@@ -89,7 +97,13 @@ class _Follower(Machine):
         self.base = base
         self.size = size
         self.cut: list[tuple[int, int, bytes]] = []
+        self.stepped = False
         self.wrapper: Node = None
+
+    def move(self, source: ByteSource, start: int, piece: int) -> None:
+        """Go on at an offset of the file, with a new window."""
+        self.base, self.data, self.at = start, source.read(start, piece), 0
+        self.frame_end = 0
 
     def build(self) -> None:
         """BUILD, which interrupts where it completes a wrapper of joblib's."""
@@ -119,20 +133,11 @@ def follow_pickle(source: ByteSource, start: int = 0, *, joblib: bool = True) ->
         start: Where it begins.
         joblib: Raw elements may interrupt it; they do not in an array of objects.
     """
-    piece = _FIRST_PIECE_BYTES
-    while True:
-        found = _attempt(source, start, piece, joblib=joblib)
-        if found is not None:
-            return found
-        piece *= 4
-
-
-def _attempt(source: ByteSource, start: int, piece: int, *, joblib: bool) -> Followed | None:
-    """Follow a pickle in windows of a size; None where one opcode does not fit into a window."""
-    machine = _Follower(source.read(start, piece), start, source.size, joblib=joblib)
+    machine = _Follower(source.read(start, _PIECE_BYTES), start, source.size, joblib=joblib)
     found = Followed()
-    begin, steps = 0, 0
+    piece, steps = _PIECE_BYTES, 0
     while True:
+        begin = machine.at
         error: MalformedError | None = None
         interrupted = False
         try:
@@ -140,54 +145,69 @@ def _attempt(source: ByteSource, start: int, piece: int, *, joblib: bool) -> Fol
             steps += used
         except _InterruptError:
             interrupted = True
-        reach = machine.cut[-1][1] if machine.cut else 0
-        past = machine.at > len(machine.data) or reach == machine.at == len(machine.data)
-        more = machine.base + len(machine.data) < source.size
-        if isinstance(error, PickleEndsError) and not past and more:
-            if piece >= MAX_KEPT_BYTES:
-                found.error = error
+        begin = _keep_cuts(machine, found, begin)
+        end = machine.at
+        if isinstance(error, PickleEndsError) and end <= len(machine.data) and not machine.stepped:
+            end = machine.begun
+            if machine.base + len(machine.data) < source.size and piece < MAX_KEPT_BYTES:
+                # An opcode reaches beyond the window, which begins with it from now on.
+                found.keep(machine.base + begin, machine.data[begin:end])
+                piece = _PIECE_BYTES if end else piece * 4
+                machine.move(source, machine.base + end, piece)
+                if found.num_kept > MAX_KEPT_BYTES:
+                    return found.broken(machine, too_long=True)
+                continue
+            end = machine.at
+        found.keep(machine.base + begin, machine.data[begin:end])
+        found.end = machine.base + end
+        if interrupted:
+            skip_to = _pass_over(source, machine, found)
+            if skip_to is None:
                 return found
-            return None
-        for at, end, head in machine.cut:
-            found.keep(machine.base + begin, machine.data[begin:at])
-            found.keep(machine.base + at, head)
-            found.arrays.append((machine.base + at + len(head), machine.base + end))
-            begin = end
-        machine.cut.clear()
-        if begin < machine.at:
-            found.keep(machine.base + begin, machine.data[begin : machine.at])
-        found.end = machine.base + machine.at
-        if past and isinstance(error, PickleEndsError):
-            skip_to = machine.base + machine.at
-        elif interrupted:
-            measured = measure_array(machine.wrapper)
-            if measured is None:
-                found.error = machine.error("describes an array that cannot be", machine.at)
-                return found
-            size, padded = measured
-            if size == OBJECTS:
-                skip_to = follow_pickle(source, found.end, joblib=False).end
-                found.objects.append((found.end, skip_to))
-            else:
-                raw = _raw_range(source, found.end, size, padded=padded)
-                if raw is None:
-                    found.error = machine.ended("ends within an array", machine.at)
-                    return found
-                found.arrays.append(raw)
-                skip_to = raw[1]
+        elif isinstance(error, PickleEndsError) and machine.stepped:
+            skip_to = found.end
         else:
             found.error = error
             return found
         if found.num_kept > MAX_KEPT_BYTES:
-            found.error = machine.error("is too long to be followed", machine.at)
-            return found
+            return found.broken(machine, too_long=True)
         machine.frame_end = 0
-        begin = skip_to - machine.base
-        if begin < len(machine.data):
-            machine.at = begin
-            continue
-        machine.base, machine.data, machine.at = skip_to, source.read(skip_to, piece), 0
-        begin = 0
+        if skip_to - machine.base < len(machine.data):
+            machine.at = skip_to - machine.base
+        else:
+            machine.move(source, skip_to, piece)
+
+
+def _keep_cuts(machine: _Follower, found: Followed, begin: int) -> int:
+    """Keep what stands before large strings, each with an empty header; return where to go on."""
+    for at, end, head in machine.cut:
+        found.keep(machine.base + begin, machine.data[begin:at])
+        found.keep(machine.base + at, head)
+        found.arrays.append((machine.base + at + len(head), machine.base + end))
+        begin = end
+    # The window ends within, or right behind, a string that was stepped over.
+    machine.stepped = bool(machine.cut) and machine.cut[-1][1] == machine.at >= len(machine.data)
+    machine.cut.clear()
+    return begin
+
+
+def _pass_over(source: ByteSource, machine: _Follower, found: Followed) -> int | None:
+    """Return where the pickle goes on behind an array's raw elements; None where it does not."""
+    measured = measure_array(machine.wrapper)
+    if measured is None:
+        found.error = machine.error("describes an array that cannot be", machine.at)
+        return None
+    size, padded = measured
+    if size == OBJECTS:
+        end = follow_pickle(source, found.end, joblib=False).end
+        found.objects.append((found.end, end))
+        return max(end, found.end)
+    raw = _raw_range(source, found.end, size, padded=padded)
+    if raw is None:
+        found.error = machine.ended("ends within an array", machine.at)
+        return None
+    found.arrays.append(raw)
+    return raw[1]
 
 
 def _raw_range(source: ByteSource, at: int, size: int, *, padded: bool) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
-from everybit.files.damage import MalformedError
+from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.pickles.stream import read_pickle_at, read_pickles
 from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.following import WRAPPER, Followed, follow_pickle
@@ -141,6 +141,9 @@ def _moved(
 
 
 def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
+    if found.too_long or isinstance(found.error, TooLargeError):
+        walk.closed(content, "its pickle is too long to be followed to its end")
+        content = replace(content, partial=True)
     judge(content, walk, found.data, place=found.offset_of)
     for start, _ in found.objects:
         # An array of objects is a pickle of its own, in the middle of this one.
