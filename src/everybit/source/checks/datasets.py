@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks.flow import inside, last_word, possible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from everybit.source.calls import CallSite
     from everybit.source.checks.flow import FunctionNode
     from everybit.source.module import ClassInfo, Module
 
@@ -52,14 +54,15 @@ class DatasetClass:
     """One dataset class of a module, its bases in the same file included.
 
     Args:
-        module: The file.
+        context: The file, and what is known of it.
         info: The class.
     """
 
-    def __init__(self, module: Module, info: ClassInfo) -> None:
-        self.module = module
+    def __init__(self, context: Context, info: ClassInfo) -> None:
+        self.context = context
+        self.module = context.module
         self.info = info
-        self.methods = _methods(module, info)
+        self.methods = _methods(context, info)
         self.inits = self._closure(_INITS)
         self.samples = self._closure(_SAMPLES)
 
@@ -131,29 +134,58 @@ class DatasetClass:
                     return node, name
         return None
 
+    def outside_init(self, nodes: Iterable[ast.AST]) -> bool:
+        """Whether one of some nodes lies outside of what makes an object of the class."""
+        own = set(self.inits.values())
+        return any(not own.intersection(self.module.ancestors(node)) for node in nodes)
+
     def _made_again(self, attribute: str) -> bool:
         """Whether something else than `__init__` sets an attribute of this name."""
-        own = {id(node) for init in self.inits.values() for node in inside([init], nested=True)}
-        return any(
-            _sets(node, attribute) and id(node) not in own
-            for node in inside([self.module.tree], nested=True)
-        ) or any(name in self.methods for name in ("__getstate__", "__setstate__", "__reduce__"))
+        if any(name in self.methods for name in ("__getstate__", "__setstate__", "__reduce__")):
+            return True
+        return self.outside_init(self.context.sets.get(attribute, ()))
+
+
+class Context:
+    """What the rules about datasets ask of a file, read once.
+
+    Args:
+        module: The file.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.classes = {each.name: each for each in module.classes}
+
+    @cached_property
+    def sets(self) -> dict[str, list[ast.AST]]:
+        """Where an attribute of each name is set to something else than a constant."""
+        found: dict[str, list[ast.AST]] = {}
+        for node in self.module.nodes(ast.Assign, ast.AnnAssign, ast.Call):
+            for name in _set_by(node):
+                found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
+    def loaders(self) -> list[Loader]:
+        """The DataLoaders that the file makes."""
+        return [_loader(site) for site in self.module.calls() if site.name in LOADERS]
 
 
 def datasets(module: Module) -> Iterator[DatasetClass]:
     """Yield the dataset classes of a module."""
+    context = Context(module)
     for info in module.classes:
         if info.is_a(*BASES):
-            yield DatasetClass(module, info)
+            yield DatasetClass(context, info)
 
 
-def _methods(module: Module, info: ClassInfo) -> dict[str, FunctionNode]:
+def _methods(context: Context, info: ClassInfo) -> dict[str, FunctionNode]:
     """Return the methods of a class, those that it has from classes of the same file too."""
-    by_name = {each.name: each for each in module.classes}
     found: dict[str, FunctionNode] = {}
     for base in reversed(info.bases):
-        if base in by_name:
-            found.update(by_name[base].methods)
+        if base in context.classes:
+            found.update(context.classes[base].methods)
     return found | info.methods
 
 
@@ -181,22 +213,20 @@ def _of_self(node: ast.expr) -> str | None:
     return None
 
 
-def _sets(node: ast.AST, attribute: str) -> bool:
+def _set_by(node: ast.AST) -> Iterator[str]:
+    """Yield the attributes that a statement sets; `self.file = None` only takes one away."""
     match node:
-        case ast.Assign(targets=targets, value=value):
-            if isinstance(value, ast.Constant):
-                return False  # `self.file = None` when it is closed
-            return any(
-                isinstance(each, ast.Attribute) and each.attr == attribute
-                for target in targets
-                for each in ast.walk(target)
-            )
+        case ast.Assign(targets=targets, value=value) if not isinstance(value, ast.Constant):
+            for target in targets:
+                for each in ast.walk(target):
+                    if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store):
+                        yield each.attr
         case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr()):
-            return attr == attribute
-        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=name), *_]):
-            return bool(name == attribute)
+            yield attr
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            yield name
         case _:
-            return False
+            return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,32 +246,43 @@ class Workers:
     loaders: tuple[ast.Call, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loader:
+    """A DataLoader that a file makes.
+
+    Attributes:
+        call: The call.
+        workers: The number of workers as it is written; None where there are surely none.
+        datasets: What it may read from, by name; empty where that is not known.
+    """
+
+    call: ast.Call
+    workers: str | None
+    datasets: frozenset[str]
+
+
+def _loader(site: CallSite) -> Loader:
+    module = site.module
+    given = site.argument("dataset", 0).node
+    number = site.argument("num_workers", 5)
+    none = number.is_absent or number.surely_falsy
+    made = possible(module, given) if given is not None else ()
+    return Loader(
+        call=site.node,
+        workers=None if none else module.source(number.node) if number.node else "unknown",
+        datasets=frozenset(name for each in made for name in module.resolve_all(each)),
+    )
+
+
 def workers_of(dataset: DatasetClass) -> Workers:
     """Return what is known of the workers that a dataset's samples are made in."""
-    module = dataset.module
-    own: list[tuple[ast.Call, str | None]] = []
-    other: list[tuple[ast.Call, str | None]] = []
-    for site in module.calls():
-        if site.name not in LOADERS:
-            continue
-        given = site.argument("dataset", 0).node
-        number = site.argument("num_workers", 5)
-        none = number.is_absent or number.surely_falsy
-        text = None if none else module.source(number.node) if number.node else "unknown"
-        made = {
-            name
-            for each in (possible(module, given) if given is not None else ())
-            for name in module.resolve_all(each)
-        }
-        if f"{dataset.info.name}()" in made:
-            own.append((site.node, text))
-        elif not made:
-            other.append((site.node, text))
-    seen = own or other
-    some = [(call, text) for call, text in seen if text is not None]
+    loaders = dataset.context.loaders
+    seen = [each for each in loaders if f"{dataset.info.name}()" in each.datasets]
+    seen = seen or [each for each in loaders if not each.datasets]
+    some = [each for each in seen if each.workers is not None]
     return Workers(
         seen=bool(seen),
         some=bool(some),
-        text=(some[0][1] or "unknown") if some else "0" if seen else "unknown",
-        loaders=tuple(call for call, _ in some),
+        text=(some[0].workers or "unknown") if some else "0" if seen else "unknown",
+        loaders=tuple(each.call for each in some),
     )

@@ -42,17 +42,19 @@ def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each generator that all workers would share the numbers of."""
     if not any(word in module.text for word in _CONSTRUCTORS):
         return
+    seeding = _seeding(module)
+    reach = Reach(module)
     for dataset in datasets(module):
         if dataset.mentions("get_worker_info"):
             continue  # it knows of workers, and seeds or splits by them
         workers = None
         for kept in dataset.kept(lambda value: _generator(module, value)):
-            if _seeded_again(dataset, kept.attribute):
+            if dataset.outside_init(seeding.get(kept.attribute, ())):
                 continue
             workers = workers or workers_of(dataset)
             if workers.seen and not workers.some:
                 continue
-            if _seeded_by_workers(module, workers):
+            if _seeded_by_workers(reach, workers):
                 continue
             yield _hit(module, dataset, kept, workers)
 
@@ -72,21 +74,17 @@ def _generator(module: Module, value: ast.expr) -> ast.Call | None:
     return None
 
 
-def _seeded_again(dataset: DatasetClass, attribute: str) -> bool:
-    """Whether a method other than `__init__` gives the generator another state."""
-    own = {id(node) for init in dataset.inits.values() for node in inside([init], nested=True)}
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr in _SEEDS
-        and last_word(node.value) == attribute
-        and id(node) not in own
-        for node in inside([dataset.module.tree], nested=True)
-    )
+def _seeding(module: Module) -> dict[str, list[ast.AST]]:
+    """Return where something of each name is given another state: `self.rng.seed(...)`."""
+    found: dict[str, list[ast.AST]] = {}
+    for node in module.nodes(ast.Attribute):
+        if node.attr in _SEEDS:
+            found.setdefault(last_word(node.value), []).append(node)
+    return found
 
 
-def _seeded_by_workers(module: Module, workers: Workers) -> bool:
+def _seeded_by_workers(reach: Reach, workers: Workers) -> bool:
     """Whether a DataLoader has a worker_init_fn that may reach the dataset's generator."""
-    reach = Reach(module)
     for loader in workers.loaders:
         for keyword in loader.keywords:
             if keyword.arg is None:

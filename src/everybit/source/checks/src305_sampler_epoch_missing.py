@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks.flow import (
@@ -22,7 +23,7 @@ from everybit.source.checks.training import is_backward
 from everybit.source.hit import Fix, Hit, InsertFirst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from everybit.source.calls import CallSite
     from everybit.source.module import Module
@@ -36,6 +37,8 @@ _BATCHES: Final = "torch.utils.data.BatchSampler"
 _FRAMEWORKS: Final = re.compile(
     r"\b(accelerate|lightning|pytorch_lightning|fabric|deepspeed|composer|ignite)\b"
 )
+#: Samplers and loaders of one file that are put beside each other.
+_MAX_PAIRS: Final = 64
 _COUNTS: Final = frozenset({"range", "trange", "count"})
 _EVALUATES: Final = re.compile(r"val|test|eval|predict|infer", re.IGNORECASE)
 
@@ -44,19 +47,24 @@ def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each loop over epochs that trains in the same order each time."""
     if _FRAMEWORKS.search(module.text):
         return
+    sites = [site for site in module.calls() if site.name == _SAMPLER and _shuffles(site)]
+    pairs = [(site.node, each) for site in sites[:_MAX_PAIRS] for each in _loaders(module, site)]
+    if not pairs:
+        return
     reach = Reach(module)
+    uses = _uses(reach, {loader for _, loader in pairs[:_MAX_PAIRS]})
+    telling = _telling(module)
     seen: set[Loop] = set()
-    for site in module.calls():
-        if site.name != _SAMPLER or not _shuffles(site):
-            continue
-        for loader in _loaders(module, site.node):
-            for loop, batches in _epochs(reach, loader):
-                if loop in seen or not _is_epoch(loop) or not _trains(reach, batches):
-                    continue
-                if _told(reach, loop, site.node):
-                    continue
-                seen.add(loop)
-                yield _hit(module, loop, site.node, loader, batches)
+    for sampler, loader in pairs[:_MAX_PAIRS]:
+        for loop, batches in uses.get(loader, ()):
+            if loop in seen or not _is_epoch(loop) or not _trains(reach, batches):
+                continue
+            if any(_tells(module, sampler, node) for node in telling):
+                continue
+            if reach.any([loop], partial(_tells, module, sampler)):
+                continue
+            seen.add(loop)
+            yield _hit(module, loop, sampler, loader, batches)
 
 
 def _shuffles(site: CallSite) -> bool:
@@ -64,14 +72,14 @@ def _shuffles(site: CallSite) -> bool:
     return shuffle.is_absent or shuffle.surely_truthy
 
 
-def _loaders(module: Module, sampler: ast.Call) -> Iterator[ast.Call]:
+def _loaders(module: Module, sampler: CallSite) -> Iterator[ast.Call]:
     """Yield the DataLoaders that a sampler is given to, through a BatchSampler too."""
     for site in module.calls():
         if site.name != _LOADER:
             continue
         for name, position in (("sampler", 3), ("batch_sampler", 4)):
             given = site.argument(name, position).node
-            if given is not None and _comes_from(module, given, sampler):
+            if given is not None and _comes_from(module, given, sampler.node):
                 yield site.node
                 break
 
@@ -87,35 +95,45 @@ def _comes_from(module: Module, node: ast.expr, sampler: ast.Call) -> bool:
     return False
 
 
-def _epochs(reach: Reach, loader: ast.Call) -> Iterator[tuple[Loop, ast.AST]]:
-    """Yield the loops that go through a loader again and again, with what does it once."""
+def _uses(reach: Reach, loaders: set[ast.Call]) -> dict[ast.expr, list[tuple[Loop, ast.AST]]]:
+    """Return, for each loader, the loops that go through it again and again, and what does it."""
     module = reach.module
-    for node in module.parents:
-        if isinstance(node, ast.For | ast.AsyncFor) and _is_loader(module, node.iter, loader):
-            around = loops_around(module, node)
-            if around:
-                yield around[0], node
-                continue
-            function = body_around(module, node)
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for call in reach.callers(function):
-                    for loop in loops_around(module, call)[:1]:
-                        yield loop, node
-        elif isinstance(node, ast.Call) and any(
-            written(arg) is not None and loader in module.definitions(arg)
-            for arg in (*node.args, *(k.value for k in node.keywords))
-        ):
-            for loop in loops_around(module, node)[:1]:
-                if not any(each is node for each in ast.walk(_header(loop))):
-                    yield loop, node
+    found: dict[ast.expr, list[tuple[Loop, ast.AST]]] = {}
+    loops: list[ast.For | ast.AsyncFor] = [*module.nodes(ast.For), *module.nodes(ast.AsyncFor)]
+    for node in loops:
+        for loader in loaders & _meant(module, iterated(node.iter)):
+            for loop in _around(reach, node):
+                found.setdefault(loader, []).append((loop, node))
+    for call in module.call_nodes:
+        around = loops_around(module, call)[:1]
+        if not around or any(each is call for each in ast.walk(_header(around[0]))):
+            continue
+        given = [*call.args, *(k.value for k in call.keywords)]
+        names = [arg for arg in given if written(arg) is not None]
+        for loader in loaders & _meant(module, names):
+            found.setdefault(loader, []).append((around[0], call))
+    return found
+
+
+def _meant(module: Module, nodes: Iterable[ast.expr]) -> set[ast.Call]:
+    return {each for node in nodes for each in possible(module, node) if isinstance(each, ast.Call)}
+
+
+def _around(reach: Reach, node: ast.For | ast.AsyncFor) -> list[Loop]:
+    """Return the loops that repeat a loop over batches, in its function or at its calls."""
+    module = reach.module
+    around = loops_around(module, node)
+    if around:
+        return around[:1]
+    function = body_around(module, node)
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    calls = reach.callers(function)[:_MAX_PAIRS]
+    return [loop for call in calls for loop in loops_around(module, call)[:1]]
 
 
 def _header(loop: Loop) -> ast.expr:
     return loop.test if isinstance(loop, ast.While) else loop.iter
-
-
-def _is_loader(module: Module, node: ast.expr, loader: ast.Call) -> bool:
-    return any(loader in possible(module, each) for each in iterated(node))
 
 
 def _is_epoch(loop: Loop) -> bool:
@@ -139,26 +157,30 @@ def _trains(reach: Reach, batches: ast.AST) -> bool:
     return any(is_backward(node) for node in reach.nodes([batches], sure=True))
 
 
-def _told(reach: Reach, loop: Loop, sampler: ast.Call) -> bool:
-    """Whether something may tell the sampler: a `set_epoch` that is not another sampler's."""
-    module = reach.module
+def _telling(module: Module) -> list[ast.AST]:
+    """Return where `set_epoch` is spoken of."""
+    return [
+        node for node in module.nodes(ast.Attribute, ast.Name, ast.Constant) if _is_set_epoch(node)
+    ]
 
-    def tells(node: ast.AST) -> bool:
-        if isinstance(node, ast.Constant):
-            return node.value == "set_epoch"
-        if not isinstance(node, ast.Attribute | ast.Name) or last_word(node) != "set_epoch":
-            return False
-        if isinstance(node, ast.Name) or node not in module.parents:
-            return True
-        made = module.definitions(node.value)
-        return not made or not all(
-            isinstance(each, ast.Call)
-            and each is not sampler
-            and module.resolve(each.func) == _SAMPLER
-            for each in made
-        )
 
-    return reach.any([loop], tells) or any(tells(node) for node in module.parents)
+def _is_set_epoch(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return bool(node.value == "set_epoch")
+    return isinstance(node, ast.Attribute | ast.Name) and last_word(node) == "set_epoch"
+
+
+def _tells(module: Module, sampler: ast.Call, node: ast.AST) -> bool:
+    """Whether a node may tell a sampler its epoch: a `set_epoch` that is not another one's."""
+    if not _is_set_epoch(node):
+        return False
+    if not isinstance(node, ast.Attribute) or node not in module.parents:
+        return True
+    made = module.definitions(node.value)
+    return not made or not all(
+        isinstance(each, ast.Call) and each is not sampler and module.resolve(each.func) == _SAMPLER
+        for each in made
+    )
 
 
 def _hit(module: Module, loop: Loop, sampler: ast.Call, loader: ast.Call, batches: ast.AST) -> Hit:

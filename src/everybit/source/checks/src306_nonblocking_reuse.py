@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
+from everybit.source.checks.copies import (
+    MAX_BETWEEN,
+    READERS,
+    READS,
+    VIEWS,
+    Events,
+    base_of,
+    is_async,
+    to_cpu,
+)
 from everybit.source.checks.flow import (
-    Loop,
     bodies,
     bound_in,
     calls_in,
     end,
     exclude,
-    inside,
-    last_word,
     loops_around,
     place,
-    precedes,
     written,
 )
 from everybit.source.hit import Hit
@@ -28,29 +35,6 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC306"
 WORDS: Final = ("non_blocking",)
-#: Calls that wait for the device, or may.
-_WAITS: Final = frozenset(
-    {"synchronize", "wait", "item", "tolist", "cpu", "query", "result", "join", "barrier", "get"}
-)
-#: Methods that read the values of a tensor in CPU memory.
-_READS: Final = frozenset(
-    {
-        "numpy", "item", "tolist", "argmax", "argmin", "sum", "mean", "max", "min", "std", "var",
-        "norm", "float", "double", "int", "long", "half", "bool", "clone", "any", "all", "topk",
-        "softmax", "sigmoid", "exp", "log", "abs", "round", "sort", "argsort", "nonzero", "unique",
-        "count_nonzero", "allclose", "equal", "cumsum", "add", "sub", "mul", "div", "__array__",
-    }
-)  # fmt: skip
-#: Functions that read the values of what they are given.
-_READERS: Final = frozenset(
-    {
-        "print", "float", "int", "bool", "str", "repr", "numpy.array", "numpy.asarray",
-        "numpy.save", "numpy.concatenate", "torch.save", "pickle.dump", "pickle.dumps",
-        "safetensors.torch.save", "safetensors.torch.save_file", "torchvision.utils.save_image",
-        "torchvision.transforms.functional.to_pil_image",
-    }
-)  # fmt: skip
-_VIEWS: Final = frozenset({"detach", "view", "reshape", "squeeze", "unsqueeze", "flatten", "t"})
 _PINNED: Final = frozenset(
     f"torch.{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like")
 )
@@ -59,31 +43,22 @@ _PINNED: Final = frozenset(
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each asynchronous copy whose memory is used too early."""
     for body in bodies(module):
-        calls = [call for call in calls_in([body]) if _is_async(call)]
+        calls = [call for call in calls_in([body]) if is_async(call)]
+        if not calls:
+            continue
+        events = Events(module, body)
         for call in calls:
-            hit = _judge_read(module, body, call) or _judge_write(module, body, call)
+            hit = _judge_read(events, call) or _judge_write(events, call)
             if hit is not None:
                 yield hit
-
-
-def _is_async(call: ast.Call) -> bool:
-    return (
-        isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("to", "cpu", "cuda", "copy_")
-        and any(
-            keyword.arg == "non_blocking"
-            and isinstance(keyword.value, ast.Constant)
-            and keyword.value.value is True
-            for keyword in call.keywords
-        )
-    )
 
 
 # ---- a copy to the CPU that is read ------------------------------------------------------------
 
 
-def _judge_read(module: Module, body: ast.AST, call: ast.Call) -> Hit | None:
-    if not _to_cpu(module, call):
+def _judge_read(events: Events, call: ast.Call) -> Hit | None:
+    module = events.module
+    if not to_cpu(module, call):
         return None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call
     copied = written(owner) or module.source(owner)
@@ -92,51 +67,24 @@ def _judge_read(module: Module, body: ast.AST, call: ast.Call) -> Hit | None:
     if read is not None:
         return _read_hit(call, copied, read, call.lineno)
     statement = module.parents.get(whole)
-    if isinstance(statement, ast.DictComp | ast.ListComp) and whole is not None:
-        whole = statement
-        statement = module.parents.get(whole)
+    if isinstance(statement, ast.DictComp | ast.ListComp):
+        statement = module.parents.get(statement)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     name = written(statement.targets[0])
     if name is None:
         return None
-    for node in sorted(inside([body]), key=place):
-        if end(statement) > place(node) or exclude(module, statement, node):
+    reads = events.reads.get(name, [])
+    after = bisect_left(reads, end(statement), key=lambda each: place(each[0]))
+    for node, how in reads[after : after + MAX_BETWEEN]:
+        if events.bound_between(statement, node, name):
+            return None
+        if exclude(module, statement, node):
             continue
-        if isinstance(node, ast.Call) and _stops(module, node, name):
+        if events.waits_between(statement, node, name):
             return None
-        if isinstance(node, ast.Assign) and any(
-            written(each) == name for target in node.targets for each in ast.walk(target)
-        ):
-            return None
-        how = _reads(module, node, name)
-        if how is not None:
-            return _read_hit(call, name, how, getattr(node, "lineno", call.lineno))
+        return _read_hit(call, name, how, getattr(node, "lineno", call.lineno))
     return None
-
-
-def _to_cpu(module: Module, call: ast.Call) -> bool:
-    if not isinstance(call.func, ast.Attribute):
-        return False
-    if call.func.attr == "cpu":
-        return True
-    if call.func.attr != "to":
-        return False
-    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
-    return any(_is_cpu(module, each) for each in given)
-
-
-def _is_cpu(module: Module, node: ast.expr) -> bool:
-    for each in module.definitions(node) or (node,):
-        if isinstance(each, ast.Constant):
-            if each.value != "cpu":
-                return False
-        elif isinstance(each, ast.Call) and module.resolve(each.func) == "torch.device":
-            if not each.args or not module.constants(each.args[0]).surely("cpu"):
-                return False
-        else:
-            return False
-    return True
 
 
 def _outermost_view(module: Module, call: ast.Call) -> tuple[ast.expr, str | None]:
@@ -148,41 +96,16 @@ def _outermost_view(module: Module, call: ast.Call) -> tuple[ast.expr, str | Non
             around = module.parents.get(parent)
             if not isinstance(around, ast.Call) or around.func is not parent:
                 return node, None
-            if parent.attr in _READS:
+            if parent.attr in READS:
                 return node, f".{parent.attr}()"
-            if parent.attr not in _VIEWS:
+            if parent.attr not in VIEWS:
                 return node, None
             node = around
             continue
         if isinstance(parent, ast.Call) and node in parent.args:
             name = module.resolve(parent.func)
-            return node, f"{name}()" if name in _READERS else None
+            return node, f"{name}()" if name in READERS else None
         return node, None
-
-
-def _stops(module: Module, node: ast.Call, name: str) -> bool:
-    """Whether a call waits for the device: a blocking copy to the CPU waits too."""
-    if isinstance(node.func, ast.Attribute) and written(node.func.value) == name:
-        return False  # the read itself: `copy.item()` waits for nothing
-    return _waits(node) or (_to_cpu(module, node) and not _is_async(node))
-
-
-def _reads(module: Module, node: ast.AST, name: str) -> str | None:
-    match node:
-        case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _READS:
-            return f"{name}.{attr}()" if written(owner) == name else None
-        case ast.Call(func=func, args=args) if any(written(arg) == name for arg in args):
-            resolved = module.resolve(func)
-            return f"{resolved}({name})" if resolved in _READERS else None
-        case ast.FormattedValue(value=value):
-            return "an f-string" if written(value) == name else None
-        case _:
-            return None
-
-
-def _waits(call: ast.Call) -> bool:
-    word = last_word(call.func)
-    return word in _WAITS or "sync" in word.lower()
 
 
 def _read_hit(call: ast.Call, copied: str, how: str, line: int) -> Hit:
@@ -201,23 +124,25 @@ def _read_hit(call: ast.Call, copied: str, how: str, line: int) -> Hit:
 # ---- a pinned buffer that is written again -----------------------------------------------------
 
 
-def _judge_write(module: Module, body: ast.AST, call: ast.Call) -> Hit | None:
+def _judge_write(events: Events, call: ast.Call) -> Hit | None:
+    module = events.module
     buffer = _source(call)
     name = written(buffer) if buffer is not None else None
-    if buffer is None or name is None or not _is_pinned(module, buffer):
+    if buffer is None or name is None or name not in events.writes:
         return None
-    nodes = list(inside([body]))
-    writes = [node for node in nodes if node is not call and _writes(node, name)]
-    for write in writes:
-        between = (nodes, end(call), place(write))
-        if precedes(module, call, write) and not _waited(*between):
-            if _made_between(name, *between):
-                break
+    if not _is_pinned(module, buffer):
+        return None
+    writes = [node for node in events.writes[name] if node is not call]
+    after = bisect_left(writes, end(call), key=place)
+    for write in writes[after : after + MAX_BETWEEN]:
+        if events.bound_between(call, write, name):
+            break
+        if not exclude(module, call, write) and not events.waits_between(call, write, ""):
             return _write_hit(call, name, write)
     for loop in loops_around(module, call):
-        if name in bound_in(loop) or _waited_in(loop):
+        if name in bound_in(loop) or events.waits_in(loop):
             break
-        for write in writes:
+        for write in writes[:MAX_BETWEEN]:
             if loop in loops_around(module, write) and not exclude(module, call, write):
                 return _write_hit(call, name, write)
     return None
@@ -236,18 +161,7 @@ def _source(call: ast.Call) -> ast.expr | None:
         node = call.func.value
     else:
         return None
-    return _base(node)
-
-
-def _base(node: ast.expr) -> ast.expr:
-    while True:
-        match node:
-            case ast.Subscript(value=value):
-                node = value
-            case ast.Call(func=ast.Attribute(attr=attr, value=value)) if attr in _VIEWS:
-                node = value
-            case _:
-                return node
+    return base_of(node)
 
 
 def _is_pinned(module: Module, node: ast.expr) -> bool:
@@ -263,53 +177,6 @@ def _makes_pinned(module: Module, node: ast.expr) -> bool:
     return module.resolve(node.func) in _PINNED and any(
         keyword.arg == "pin_memory" and module.constants(keyword.value).surely(value=True)
         for keyword in node.keywords
-    )
-
-
-def _writes(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.Assign(targets=targets):
-            return any(
-                isinstance(each, ast.Subscript) and written(_base(_array(each))) == name
-                for each in targets
-            )
-        case ast.AugAssign(target=target):
-            return written(_base(target)) == name
-        case ast.Call(func=ast.Attribute(attr=attr, value=owner), keywords=keywords):
-            if attr.endswith("_") and not attr.startswith("_") and attr != "requires_grad_":
-                return written(_base(owner)) == name
-            return any(k.arg == "out" and written(_base(k.value)) == name for k in keywords)
-        case _:
-            return False
-
-
-def _array(node: ast.expr) -> ast.expr:
-    """Return the tensor behind `tensor.numpy()[...]`."""
-    inner = node.value if isinstance(node, ast.Subscript) else node
-    if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-        return inner.func.value if inner.func.attr == "numpy" else inner
-    return inner
-
-
-def _waited(nodes: list[ast.AST], start: tuple[int, int], stop: tuple[int, int]) -> bool:
-    return any(
-        isinstance(node, ast.Call) and start <= place(node) < stop and _waits(node)
-        for node in nodes
-    )
-
-
-def _waited_in(loop: Loop) -> bool:
-    return any(_waits(call) for call in calls_in([loop], nested=True))
-
-
-def _made_between(
-    name: str, nodes: list[ast.AST], start: tuple[int, int], stop: tuple[int, int]
-) -> bool:
-    return any(
-        isinstance(node, ast.Assign)
-        and start <= place(node) < stop
-        and any(written(target) == name for target in node.targets)
-        for node in nodes
     )
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC312"
 WORDS: Final = ("DistributedDataParallel",)
+#: Calls of one function that are followed to its backward pass.
+_MAX_IN_ONE: Final = 64
 _WRAPPERS: Final = ("torch.nn.parallel.DistributedDataParallel()",)
 _NO_GRADIENT: Final = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "eval"})
 _BY_HAND: Final = frozenset({"all_reduce", "all_reduce_coalesced", "reduce", "allreduce"})
@@ -42,22 +44,26 @@ _NO_PASS: Final = frozenset(
 
 def check(module: Module) -> Iterator[Hit]:
     """Yield one hit for each call past the wrapper whose result is trained on."""
+    if not any(name in module.text for name in (".module", '"module"')):
+        return
+    everywhere: frozenset[str] | None = None
     for body in bodies(module):
         calls = list(calls_in([body]))
         if not any(is_backward(call) for call in calls):
             continue
         if any(last_word(call.func) in _BY_HAND for call in calls):
             continue
-        for call in calls:
-            wrapper = _bypassed(module, call)
-            if wrapper is None:
-                continue
+        found = [(call, wrapper) for call in calls if (wrapper := _bypassed(module, call))]
+        if not found:
+            continue
+        here = _used(module, calls)
+        for call, wrapper in found[:_MAX_IN_ONE]:
             # A method may only compute from what the wrapper returned, in another function.
-            direct = last_word(call.func) in ("module", "forward") or written(call.func) is None
-            around = calls if direct or isinstance(call.func, ast.Name) else module.call_nodes
-            if _wrapper_called(module, around, wrapper):
-                continue
-            if _without_gradient(module, call):
+            used = here
+            if isinstance(call.func, ast.Attribute) and call.func.attr not in ("module", "forward"):
+                everywhere = everywhere or _used(module, module.call_nodes)
+                used = everywhere
+            if written(wrapper) in used or _without_gradient(module, call):
                 continue
             backward = _reaches(module, body, call)
             if backward is not None:
@@ -87,15 +93,15 @@ def _inner(module: Module, node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _wrapper_called(module: Module, calls: Sequence[ast.Call], wrapper: ast.expr) -> bool:
-    """Whether the wrapper itself is called among some calls, or given away."""
-    name = written(wrapper)
-    return any(
-        written(call.func) == name
-        or any(written(arg) == name for arg in (*call.args, *(k.value for k in call.keywords)))
-        for call in calls
-        if not any(each in _WRAPPERS for each in module.resolve_all(call))
-    )
+def _used(module: Module, calls: Sequence[ast.Call]) -> frozenset[str]:
+    """Return the names that are called or given away: a wrapper among them does its work."""
+    found: set[str | None] = set()
+    for call in calls:
+        if not any(each in _WRAPPERS for each in module.resolve_all(call)):
+            found.add(written(call.func))
+            found.update(written(arg) for arg in call.args)
+            found.update(written(keyword.value) for keyword in call.keywords)
+    return frozenset(name for name in found if name is not None)
 
 
 def _without_gradient(module: Module, call: ast.Call) -> bool:

@@ -9,7 +9,6 @@ from everybit.source.checks.flow import (
     bodies,
     calls_in,
     end,
-    exclude,
     inside,
     last_word,
     place,
@@ -36,6 +35,8 @@ _CLIPS: Final = frozenset(
         "torch.nn.utils.clip_grads_with_norm_",
     }
 )
+#: Clips, backward passes and steps of one function that are put beside each other.
+_MAX_IN_ONE: Final = 64
 #: Words of code that takes the scale into account by itself.
 _AWARE: Final = frozenset({"get_scale", "_scale", "inv_scale"})
 
@@ -46,43 +47,64 @@ def check(module: Module) -> Iterator[Hit]:
     for body in bodies(module):
         calls = list(calls_in([body]))
         clips = [call for call in calls if module.resolve(call.func) in _CLIPS]
-        for clip in clips:
-            hit = _judge(reach, calls, clip)
+        if not clips or any(word in _AWARE for node in inside([body]) for word in words_of(node)):
+            continue
+        step = _Step(reach, calls)
+        for clip in clips[:_MAX_IN_ONE]:
+            hit = _judge(step, clip)
             if hit is not None:
                 yield hit
 
 
-def _judge(reach: Reach, calls: list[ast.Call], clip: ast.Call) -> Hit | None:
-    module = reach.module
-    if any(_unscales(reach, call) and precedes(module, call, clip) for call in calls):
-        return None
-    if any(word in _AWARE for call in calls for node in ast.walk(call) for word in words_of(node)):
+class _Step:
+    """The calls of one function that matter to a clip, in the order of the text.
+
+    Args:
+        reach: What the file's functions reach.
+        calls: All calls of the function.
+    """
+
+    def __init__(self, reach: Reach, calls: list[ast.Call]) -> None:
+        module = self.module = reach.module
+        self.calls = calls
+        self.unscaling = [call for call in calls if _unscales(reach, call)]
+        self.backwards = [call for call in calls if is_backward(call)][:_MAX_IN_ONE]
+        self.scaled = [
+            (call, scaler)
+            for call in self.backwards
+            if (scaler := scaled_by(module, call)) is not None
+        ]
+        self.steps = [
+            call
+            for call in calls
+            if last_word(call.func) == "step"
+            and isinstance(call.func, ast.Attribute)
+            and call.args
+            and is_scaler(module, call.func.value)
+        ][:_MAX_IN_ONE]
+
+
+def _judge(step: _Step, clip: ast.Call) -> Hit | None:
+    module = step.module
+    if any(precedes(module, call, clip) for call in step.unscaling):
         return None
     scaled = [
         (call, scaler)
-        for call in calls
-        if precedes(module, call, clip)
-        and not unrelated(module, call, clip)
-        and (scaler := scaled_by(module, call)) is not None
+        for call, scaler in step.scaled
+        if precedes(module, call, clip) and not unrelated(module, call, clip)
     ]
     steps = [
         call
-        for call in calls
-        if last_word(call.func) == "step"
-        and isinstance(call.func, ast.Attribute)
-        and call.args
-        and is_scaler(module, call.func.value)
-        and end(clip) <= place(call)
-        and not exclude(module, clip, call)
-        and not unrelated(module, clip, call)
+        for call in step.steps
+        if precedes(module, clip, call) and not unrelated(module, clip, call)
     ]
     if scaled:
         backward, scaler = scaled[-1]
-        if is_switched_off(module, scaler) or _given_away(calls, backward, clip, scaler):
+        if is_switched_off(module, scaler) or _given_away(step.calls, backward, clip, scaler):
             return None
         if any(
-            is_backward(call) and precedes(module, backward, call) and precedes(module, call, clip)
-            for call in calls
+            precedes(module, backward, call) and precedes(module, call, clip)
+            for call in step.backwards
         ):
             return None  # another backward pass, unscaled, is what is clipped
         return _hit(module, clip, scaler, backward, steps)
