@@ -7,35 +7,29 @@ is made (tuples, frozen sets, the arguments of known types) is completed on the 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import collections
-import struct
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from everybit.checkpoint.filling import Filling
 from everybit.checkpoint.record import Record
 from everybit.checkpoint.restored_numpy import OddError
 from everybit.checkpoint.restored_objects import MAKERS, WITH_ATTRIBUTES, make, named_value
 from everybit.checkpoint.restored_tensors import Tensors
 from everybit.checkpoint.restored_torch import quantized_like
+from everybit.checkpoint.restored_values import bytes_of, complex_of, float_of, integer_of
 from everybit.files.collection import paused_collection
 from everybit.files.converting.reading import find_sidecars, read_sidecar
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from everybit.files.converting.reading import Sidecar
 
-_MAX_INTEGER: Final = 10_000_000
 _UNMADE: Final = object()
-#: Visits of containers that must be complete before something else is made of them.
-_MAX_VISITS: Final = 100_000_000
-_CONTAINERS: Final = (list, dict, tuple, set, frozenset)
 #: What a maker raises for what it does not expect.
 _REFUSALS: Final = (
     OddError, RuntimeError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError,
@@ -68,6 +62,8 @@ def _restore_one(path: Path) -> Any:
     with paused_collection():
         try:
             return _Builder(sidecar).run()
+        except OddError as odd:
+            raise sidecar.wrong(str(odd)) from None
         except (RecursionError, OverflowError, MemoryError) as error:
             what = f"asks for what cannot be made ({type(error).__name__})"
             raise sidecar.wrong(what) from None
@@ -82,48 +78,24 @@ class _Builder:
         self.arrays: dict[str, Any] = {}
         self.shared: list[Any] = [_UNMADE] * len(sidecar.shared)
         self.making: set[int] = set()
-        self.pending: dict[int, Callable[[], None]] = {}
-        self.waiting: deque[int] = deque()
-        self.budget = _MAX_VISITS
+        self.filling = Filling()
         self.last: list[Callable[[], None]] = []
 
     def run(self) -> Any:
         """Return the tree."""
         root = self.build(self.sidecar.tree)
-        self.drain()
+        self.filling.drain()
         for finish in self.last:
             finish()
         return root
 
     def later(self, made: Any, fill: Callable[[], None]) -> None:
         """Have an empty container filled when its turn comes."""
-        self.pending[id(made)] = fill  # which holds it, so that its id stays its own
-        self.waiting.append(id(made))
-
-    def drain(self) -> None:
-        """Fill every container that is still empty."""
-        while self.waiting:
-            fill = self.pending.pop(self.waiting.popleft(), None)
-            if fill is not None:
-                fill()
+        self.filling.later(made, fill)
 
     def complete(self, node: Any) -> Any:
         """Return a node with all that plain containers in it hold, now and not later."""
-        made = self.build(node)
-        todo, seen = [made], set()
-        while todo:
-            held = todo.pop()
-            if not isinstance(held, _CONTAINERS) or id(held) in seen:
-                continue
-            seen.add(id(held))
-            fill = self.pending.pop(id(held), None)
-            if fill is not None:
-                fill()
-            self.budget -= 1 + len(held)
-            if self.budget < 0:
-                raise self.sidecar.wrong("uses its objects too often to be restored")
-            todo += [*held, *held.values()] if isinstance(held, dict) else held
-        return made
+        return self.filling.complete(self.build(node))
 
     def build(self, node: Any) -> Any:
         """Return a node's object; containers may still be empty."""
@@ -157,20 +129,11 @@ class _Builder:
 
     def integer(self, text: Any, _node: Any) -> int:
         """Return a long integer."""
-        if not isinstance(text, str) or len(text) > _MAX_INTEGER:
-            raise self.sidecar.wrong("holds a long integer that is none")
-        try:
-            return int(text, 16)
-        except ValueError:
-            raise self.sidecar.wrong("holds a long integer that is none") from None
+        return integer_of(text)
 
     def floating(self, text: Any, _node: Any) -> float:
-        """Return a float that JSON cannot hold, from its bits."""
-        try:
-            (value,) = struct.unpack(">d", bytes.fromhex(text))
-        except (TypeError, ValueError, struct.error):
-            raise self.sidecar.wrong("holds a float that is none") from None
-        return float(value)
+        """Return a float that JSON cannot hold."""
+        return float_of(text)
 
     def binary(self, value: Any, node: Any) -> Any:
         """Return bytes, 8-bit text or a bytearray."""
@@ -180,10 +143,7 @@ class _Builder:
                 raise self.sidecar.wrong("keeps bytes in a tensor of something else")
             data = tensor.numpy().tobytes()
         else:
-            try:
-                data = base64.b64decode(value, validate=True)
-            except (TypeError, ValueError, binascii.Error):
-                raise self.sidecar.wrong("holds bytes that are none") from None
+            data = bytes_of(value)
         return bytearray(data) if "$bytearray" in node else data
 
     def name(self, value: Any, _node: Any) -> Any:
@@ -253,8 +213,46 @@ class _Builder:
         self.last.append(finish)
 
     def tuple_of(self, value: Any, _node: Any) -> tuple[Any, ...]:
-        """Return a tuple."""
-        return tuple(self.build(item) for item in self.items(value))
+        """Return a tuple; tuples within tuples cost no stack."""
+        frames: list[tuple[Iterator[Any], list[Any], int]] = [(iter(self.items(value)), [], -1)]
+        while True:
+            items, made, number = frames[-1]
+            for item in items:
+                inner, inner_number = self.inner_tuple(item)
+                if inner is not None:
+                    frames.append((iter(self.items(inner)), [], inner_number))
+                    break
+                made.append(self.build(item))
+            else:
+                done = tuple(made)
+                frames.pop()
+                if number >= 0:
+                    self.shared[number] = done
+                    self.making.discard(number)
+                if not frames:
+                    return done
+                frames[-1][1].append(done)
+
+    def inner_tuple(self, node: Any) -> tuple[Any, int]:
+        """Return the items of a tuple that is not made yet, and its number in the table or -1."""
+        if not isinstance(node, dict):
+            return None, -1
+        if "$tuple" in node:
+            return node["$tuple"], -1
+        number = node.get("$ref")
+        if type(number) is not int or not 0 <= number < len(self.shared):
+            return None, -1
+        told = self.sidecar.shared[number]
+        if (
+            self.shared[number] is not _UNMADE
+            or not isinstance(told, dict)
+            or number in self.making
+        ):
+            return None, -1
+        if "$tuple" not in told:
+            return None, -1
+        self.making.add(number)
+        return told["$tuple"], number
 
     def frozen(self, value: Any, _node: Any) -> frozenset[Any]:
         """Return a frozen set."""
@@ -268,10 +266,7 @@ class _Builder:
 
     def complex_of(self, value: Any, _node: Any) -> complex:
         """Return a complex number."""
-        parts = [self.build(part) for part in self.items(value)]
-        if len(parts) != 2 or not all(isinstance(part, float) for part in parts):
-            raise self.sidecar.wrong("holds a complex number that is none")
-        return complex(*parts)
+        return complex_of([self.build(part) for part in self.items(value)])
 
     # -- tensors and objects ---------------------------------------------------------------------
 
@@ -351,11 +346,7 @@ class _Builder:
 
         def fill() -> None:
             args = node.get("args", [])
-            made.args = (
-                tuple(self.build(arg) for arg in args)
-                if isinstance(args, list)
-                else (self.build(args),)
-            )
+            made.args = self.tuple_of(args, None) if isinstance(args, list) else (self.build(args),)
             made.function = self.build(function)
             made.kwargs = self.build(node.get("kwargs"))
             made.state = self.build(node.get("state"))
