@@ -279,3 +279,24 @@ def test_a_package_runs_its_sources(tmp_path):
         archive.save_pickle("model", "model.pkl", {"a": 1})
     found = [f for f in everybit.scan(place).findings if f.rule == "PKL205"]
     assert [f.evidence["files"] for f in found] == [["package/mine/code.py"]]
+
+
+@pytest.mark.parametrize("size", range(4, 22))
+def test_an_end_record_that_is_cut(tmp_path, size):
+    verdict = scan(tmp_path, b"PK\x05\x06" + bytes(size - 4), "a.zip")
+    assert told(verdict) == {("FIL104", Severity.ERROR, None)}
+
+
+def test_a_flood_of_findings_is_cut_and_said(tmp_path):
+    unknown = b"\x80\x02" + b"".join(b"cm%d\nx\n0" % i for i in range(190)) + b"N."
+    data = pack([(f"{i}.pkl", unknown) for i in range(14)])
+    verdict = scan(tmp_path, data, "a.zip")
+    assert 2000 <= len(verdict.findings) < 2200
+    assert any("things are told" in item.why for item in verdict.coverage.skipped)
+
+
+def test_hostile_texts_are_cut(tmp_path):
+    data = pack([("../" + "x" * 60_000, b"")])
+    (finding,) = scan(tmp_path, data, "a.zip").findings
+    assert len(finding.message) <= 600
+    assert len(str(finding.evidence)) < 5000

@@ -53,6 +53,10 @@ _PACKED = frozenset(
 )
 
 
+#: Longer names of members are cut where they are told.
+_MAX_NAME = 300
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """Bytes to look into.
@@ -107,4 +111,5 @@ class Content:
 
     def inside(self, name: str) -> str:
         """Return the full member name of something in this content."""
+        name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 3] + "..."
         return name if self.member is None else f"{self.member}!{name}"

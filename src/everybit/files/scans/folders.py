@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _NOT_MODELS: Final = frozenset({".git", ".hg", ".svn", "__pycache__"})
 #: Folders of a download cache that hold the files to which readable names lead.
 _BLOBS: Final = "blobs"
+_MAX_DEPTH: Final = 200
 
 
 @dataclass(slots=True)
@@ -69,6 +70,10 @@ def _readable_names_first(path: Path) -> tuple[bool, str]:
 
 def _walk(folder: Path, top: Path, above: tuple[Path, ...], found: Folder) -> Iterator[Path]:
     real = folder.resolve()
+    if len(above) > _MAX_DEPTH:
+        why = f"it lies more than {_MAX_DEPTH} folders deep"
+        found.skipped.append(Skipped(what=str(folder), why=why))
+        return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from everybit.core.errors import PathError
 from everybit.files.source import ByteSource
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ class Held(ByteSource):
         if self._spill is None and self.size <= MEMORY_BYTES:
             self._data += chunk
             return
+        try:
+            self._spill_over(chunk)
+        except OSError as error:
+            raise PathError.from_os_error(
+                error, "the temporary folder", todo="make room there, or set TMPDIR"
+            ) from error
+
+    def _spill_over(self, chunk: bytes | memoryview) -> None:
         if self._spill is None:
             import tempfile
 

@@ -96,6 +96,8 @@ def judge(
         start=-1 if content.start is None else content.start + start,
     )
     for finding in outcome.findings:
+        if walk.full(content):
+            break
         if content.compiled and _is_of_torchscript(finding):
             continue
         if content.partial and finding.rule.startswith("FIL"):

@@ -28,6 +28,21 @@ MAX_RATIO: Final = 200
 #: What every stream may grow to, whatever its ratio.
 FREE_BYTES: Final = 16 * 1024 * 1024
 _MAX_FINDINGS: Final = 1000
+#: Findings of one file, all rules together; what is beyond is said to be skipped.
+MAX_TOLD: Final = 2000
+_MAX_TEXT: Final = 600
+_MAX_ITEMS: Final = 64
+
+
+def _shortened(value: Any) -> Any:
+    """Return a message or evidence with the texts of hostile files cut to what people read."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_TEXT else value[: _MAX_TEXT - 3] + "..."
+    if isinstance(value, dict):
+        return {_shortened(k): _shortened(v) for k, v in list(value.items())[:_MAX_ITEMS]}
+    if isinstance(value, (list, tuple)):
+        return [_shortened(item) for item in value[:_MAX_ITEMS]]
+    return value
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +60,7 @@ class Walk:
     outcome: Outcome = field(default_factory=Outcome)
     members_left: int = MAX_MEMBERS
     bytes_left: int = MAX_EXPANDED_BYTES
+    _is_full: bool = False
     _told: set[tuple[str, str, str]] = field(default_factory=set)
 
     def tell(
@@ -67,14 +83,24 @@ class Walk:
         joint = " " if message.split(" ", 1)[0] in ("has", "is", "asks", "holds", "was") else ": "
         self.outcome.findings.append(
             rule(rule_id).finding(
-                f"{content.label}{joint}{message}",
+                _shortened(f"{content.label}{joint}{message}"),
                 where=where or content.place(),
-                evidence=evidence,
+                evidence=_shortened(evidence),
                 remedy=remedy,
                 severity=severity,
                 certainty=certainty,
             )
         )
+
+    def full(self, content: Content) -> bool:
+        """Return whether so much is told of the file that no more names are; said once."""
+        if len(self.outcome.findings) < MAX_TOLD:
+            return False
+        if not self._is_full:
+            self._is_full = True
+            why = f"more than {MAX_TOLD:,} things are told of it already"
+            self.outcome.skipped.append(Skipped(what=f"the rest of {content.path}", why=why))
+        return True
 
     def warn(self, content: Content, message: str, **more: Any) -> None:
         """Note what a sloppy tool may do as well: a finding of PKL203 as a warning."""

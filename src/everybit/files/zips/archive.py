@@ -159,7 +159,7 @@ def ends_as_archive(source: ByteSource) -> bool:
 def _find_directory(source: ByteSource, damages: list[Damage]) -> _Directory:
     tail_start = max(0, source.size - _END_SEARCH_BYTES)
     tail = source.read(tail_start, source.size - tail_start)
-    at = tail.rfind(zr.END_MARK, 0, len(tail) - zr.END.size + 4)
+    at = tail.rfind(zr.END_MARK, 0, max(0, len(tail) - zr.END.size + 4))
     if at < 0:
         raise malformed(
             "has no end-of-archive record: the end of the file is missing or overwritten",
