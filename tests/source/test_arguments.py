@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.source.reading_code import module_of
 
 from everybit.source.calls import Argument
-from tests.source.reading_code import module_of
 
 HEAD = "import torch, functools, copy\n"
 
@@ -66,18 +66,17 @@ WRAPPERS = {
     "lambda": "g = lambda p, **k: torch.load(p, **k)\ng(p, weights_only=False)",
     "method": "class C:\n  def g(self, p, w):\n    return torch.load(p, weights_only=w)\n"
     "C().g(p, False)",
-    "static": "class C:\n  @staticmethod\n  def g(p, w):\n    return torch.load(p, weights_only=w)\n"
-    "C.g(p, False)",
+    "static": "class C:\n  @staticmethod\n  def g(p, w):\n"
+    "    return torch.load(p, weights_only=w)\nC.g(p, False)",
     "constructor": "class C:\n  def __init__(self, p, w):\n"
     "    self.s = torch.load(p, weights_only=w)\nC(p, False)",
     "function given": "def g(load, p):\n  return load(p, weights_only=False)\ng(torch.load, p)",
-    "dictionary parameter": "def g(p, k):\n  return torch.load(p, **{**k})\n",
 }
 
 
-@pytest.mark.parametrize("name", [n for n in WRAPPERS if n != "dictionary parameter"])
-def test_a_wrapper_hands_its_arguments_on(name):
-    assert argument(WRAPPERS[name], wrapped=True).surely(False), name
+@pytest.mark.parametrize("text", WRAPPERS.values(), ids=WRAPPERS.keys())
+def test_a_wrapper_hands_its_arguments_on(text):
+    assert argument(text, wrapped=True).surely(False)
 
 
 def test_what_a_wrapper_is_given_counts_not_its_default():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.source.reading_code import called, module_of
 
 LOADS = {
@@ -94,33 +93,46 @@ def test_what_is_no_load_is_not_taken_for_one(text):
     assert "torch.load" not in called(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("import pickle\npickle.Unpickler(f).load()", "pickle.Unpickler().load"),
-        ("import pickle\nclass U(pickle.Unpickler): ...\nU(f).load()", "pickle.Unpickler().load"),
-        (
-            "import pickle\nclass U(pickle.Unpickler): ...\nclass V(U):\n"
-            "  def load(self):\n    super().load()",
-            "pickle.Unpickler().load",
-        ),
-        ("from torch.cuda.amp import GradScaler\ns = GradScaler()\ns.unscale_(o)",
-         "torch.cuda.amp.GradScaler().unscale_"),
-        ("import torch\ndef f(s: torch.amp.GradScaler):\n  s.step(o)",
-         "torch.amp.GradScaler().step"),
-        ("import torch\ndef f(s: 'torch.amp.GradScaler | None' = None, x: int = 1):\n  f(s)",
-         "train.f"),
-        ("import torch\nfrom typing import Optional\n"
-         "def f(s: Optional[torch.amp.GradScaler]):\n  s.step(o)",
-         "torch.amp.GradScaler().step"),
-        ("import pytorch_lightning as pl\npl.Trainer().fit(m)", "lightning.pytorch.Trainer().fit"),
-        ("try:\n  import cPickle as pickle\nexcept ImportError:\n  import pickle\npickle.load(f)",
-         "pickle.load"),
-        ("with open(p) as f:\n  f.read()", "open().read"),
-        ("import builtins\nbuiltins.open(p)", "open"),
-    ],
-)  # fmt: skip
-def test_results_bases_and_aliases_have_one_name(text, name):
+NAMES = {
+    "result": ("import pickle\npickle.Unpickler(f).load()", "pickle.Unpickler().load"),
+    "base": (
+        "import pickle\nclass U(pickle.Unpickler): ...\nU(f).load()", "pickle.Unpickler().load"
+    ),
+    "super": (
+        "import pickle\nclass U(pickle.Unpickler):\n  def load(self):\n    super().load()",
+        "pickle.Unpickler().load"
+    ),
+    "made before": (
+        "from torch.cuda.amp import GradScaler\ns = GradScaler()\ns.unscale_(o)",
+        "torch.cuda.amp.GradScaler().unscale_"
+    ),
+    "annotation": (
+        "import torch\ndef f(s: torch.amp.GradScaler):\n  s.step(o)", "torch.amp.GradScaler().step"
+    ),
+    "annotation in quotes": (
+        "import torch\ndef f(s: 'torch.amp.GradScaler'):\n  s.step(o)",
+        "torch.amp.GradScaler().step"
+    ),
+    "optional": (
+        "import torch, typing as t\ndef f(s: t.Optional[torch.amp.GradScaler]):\n  s.step(o)",
+        "torch.amp.GradScaler().step"
+    ),
+    "own": ("def f():\n  f()", "train.f"),
+    "lightning": (
+        "import pytorch_lightning as pl\npl.Trainer().fit(m)", "lightning.pytorch.Trainer().fit"
+    ),
+    "either import": (
+        "try:\n  import cPickle as pickle\nexcept ImportError:\n  import pickle\npickle.load(f)",
+        "pickle.load"
+    ),
+    "entered": ("with open(p) as f:\n  f.read()", "open().read"),
+    "builtins": ("import builtins\nbuiltins.open(p)", "open"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
+def test_results_bases_and_aliases_have_one_name(case):
+    text, name = case
     assert name in called(text)
 
 

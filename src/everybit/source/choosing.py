@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,14 +13,19 @@ if TYPE_CHECKING:
     from everybit.source.registry import Check
 
 #: So few files are all parsed: what they import may not be among them.
-_FEW: Final = 50
+_FEW: Final = 24
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^#\n(]*|\([^)]*\))|import[ \t]+([^#\n]+))",
     re.MULTILINE,
 )
+_NAMED: Final = re.compile(
+    r"^([ \t]*)(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)|^(\w+)[ \t]*[:=]", re.MULTILINE
+)
 _WORD: Final = re.compile(r"\w+")
 #: A wrapper of a wrapper of a wrapper.
 _ROUNDS: Final = 3
+#: Occurrences of one word in one file that are looked at.
+_MAX_FOUND: Final = 2_000
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
@@ -31,7 +37,7 @@ def choose_checks(files: Sequence[tuple[Path, str]], checks: Sequence[Check]) ->
     """Return for each file the checks that are worth running.
 
     A file in which no word of a check occurs can still call a wrapper that lies in another one:
-    it is chosen as well where it imports a file that was.
+    it is chosen as well where it imports that one and names what holds the word there.
 
     Args:
         files: `(path, text)` of each.
@@ -39,29 +45,83 @@ def choose_checks(files: Sequence[tuple[Path, str]], checks: Sequence[Check]) ->
     """
     if len(files) <= _FEW:
         return [list(checks) for _ in files]
-    names = [_imported(text) for _, text in files]
-    stems = [path.parent.name if path.stem == "__init__" else path.stem for path, _ in files]
+    told = [_File(path, text) for path, text in files]
     chosen: list[list[Check]] = [[] for _ in files]
+    known: dict[tuple[str, ...], list[bool]] = {}
     for check in checks:
-        has = [holds(text, check.words) for _, text in files]
-        for _ in range(_ROUNDS):
-            given = {stem for stem, each in zip(stems, has, strict=True) if each}
-            more = [each or bool(given & name) for each, name in zip(has, names, strict=True)]
-            if more == has:
-                break
-            has = more
-        for place, each in enumerate(has):
+        if check.words not in known:
+            known[check.words] = _holding(told, check.words)
+        for place, each in enumerate(known[check.words]):
             if each:
                 chosen[place].append(check)
     return chosen
 
 
-def _imported(text: str) -> set[str]:
-    """Return the words of the import statements of a text."""
-    return {
-        word
-        for match in _IMPORT.finditer(text)
-        for part in match.groups()
-        if part
-        for word in _WORD.findall(part)
-    }
+class _File:
+    """What the text of one file says without being parsed."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.text = text
+        self.stem = path.parent.name if path.stem == "__init__" else path.stem
+        self.words = frozenset(_WORD.findall(text))
+        self.imported = frozenset(
+            word
+            for match in _IMPORT.finditer(text)
+            for part in match.groups()
+            if part
+            for word in _WORD.findall(part)
+        )
+        self._named: list[tuple[int, bool, str]] | None = None
+
+    def names_around(self, pattern: re.Pattern[str]) -> set[str]:
+        """Return the functions, classes and globals in which a pattern occurs."""
+        if self._named is None:
+            self._named = [
+                (found.start(), not found[1], found[2] or found[3])
+                for found in _NAMED.finditer(self.text)
+            ]
+        starts = [start for start, _, _ in self._named]
+        names: set[str] = set()
+        for number, found in enumerate(pattern.finditer(self.text)):
+            if number == _MAX_FOUND:
+                names.update(name for _, _, name in self._named)
+                break
+            place = bisect_right(starts, found.start()) - 1
+            # The nearest one, and what that lies in itself: a method and its class.
+            for index in range(place, max(place - 200, -1), -1):
+                _, is_outermost, name = self._named[index]
+                if index == place or is_outermost:
+                    names.add(name)
+                if is_outermost:
+                    break
+        return names
+
+
+def _holding(files: Sequence[_File], words: tuple[str, ...]) -> list[bool]:
+    """Return which files hold one of the words, or something of another file that does."""
+    has = [holds(file.text, words) for file in files]
+    if not words:
+        return has
+    pattern = re.compile("|".join(map(re.escape, words)))
+    exported: dict[str, set[str]] = {}
+    for file, each in zip(files, has, strict=True):
+        if each:
+            exported.setdefault(file.stem, set()).update(file.names_around(pattern))
+    for _ in range(_ROUNDS):
+        new: dict[str, set[str]] = {}
+        for place, file in enumerate(files):
+            if has[place]:
+                continue
+            named = {
+                name
+                for stem in file.imported & exported.keys()
+                for name in exported[stem] & file.words
+            }
+            if named:
+                has[place] = True
+                around = re.compile(rf"\b(?:{'|'.join(map(re.escape, named))})\b")
+                new.setdefault(file.stem, set()).update(file.names_around(around))
+        if not new:
+            break
+        exported = new
+    return has

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ from everybit.source.once import without_wrapped
 from everybit.source.project import Project
 from everybit.source.reading import Refused, SourceFile, lines_of, read_text
 from everybit.source.registry import Check, all_checks
-from everybit.source.suppressing import Suppression, read_suppressions
+from everybit.source.suppressing import Suppression, read_suppressions, suppresses
 from everybit.source.texts import Text
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def _lint_code(
     wanting = choose_checks([(found.path, text) for found, text in code], checks)
     for (found, text), wanted in zip(code, wanting, strict=True):
         linted.count("notebooks" if found.path.suffix.lower() == ".ipynb" else "Python files")
-        if wanted or "everybit" in text:
+        if wanted or suppresses(text):
             _lint_module(linted, project, found, wanted)
         progress(1)
 
@@ -277,7 +276,7 @@ def _suppressed(
 
 def _comments(text: str) -> list[tuple[int, int]] | None:
     """Return where the comments of Python code are, without those in strings."""
-    if not re.search("everybit", text, re.IGNORECASE):
+    if not suppresses(text):
         return []
     try:
         return [

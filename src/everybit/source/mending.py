@@ -67,7 +67,7 @@ def mend(
 ) -> tuple[list[Mended], list[tuple[Found, str]]]:
     """Return the files as the fixes make them, and those that cannot be fixed, with why.
 
-    A new text is taken only where linting it again shows that exactly the fixed findings are gone.
+    A new text is taken only where linting it again finds nothing new, and nothing fixed again.
 
     Args:
         linted: What the checks came to.
@@ -127,9 +127,12 @@ def _doubt(linted: Linted, new: Mended, wanted: Sequence[Told], roots: tuple[Pat
     again = lint_files([new.found], roots=roots, texts={new.found.path.resolve(): new.after})
     if again.skipped:
         return again.skipped[0].why
-    before = Counter(t.finding.rule for t in linted.told if t.found.path == new.found.path)
-    before.subtract(t.finding.rule for t in wanted)
-    after = Counter(t.finding.rule for t in again.told)
-    if +before != +after:
+    before = [each for each in linted.told if each.found.path == new.found.path]
+    more = Counter(each.finding.rule for each in again.told)
+    more.subtract(each.finding.rule for each in before)
+    if any(number > 0 for number in more.values()):
         return "linted again, the new text has other findings"
+    left = sum(each.fix is not None for each in again.told)
+    if left > sum(each.fix is not None for each in before) - len(wanted):
+        return "linted again, the new text has the same findings"
     return ""

@@ -73,6 +73,7 @@ class Module:
         self._calls: dict[bool, tuple[CallSite, ...]] = {}
         self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
         self.handed_on: dict[FunctionNode, tuple[ast.Call, ...]] = {}
+        self._returns: dict[ast.AST, tuple[ast.expr, ...]] = {}
         self._within: dict[ast.AST, list[ast.Call]] | None = None
 
     # ---- what a check asks ------------------------------------------------------------------
@@ -121,6 +122,13 @@ class Module:
     def flags(self) -> dict[str, Meanings]:
         """What the file's own command line flags can be, by the name of their value."""
         return read_flags(self)
+
+    @cached_property
+    def calls_wrappers(self) -> bool:
+        """Whether it calls functions of other files that hand their arguments on."""
+        from everybit.source.wrapping import leads_elsewhere
+
+        return any(leads_elsewhere(self, node) for node in self.call_nodes)
 
     @cached_property
     def functions(self) -> tuple[FunctionNode, ...]:
@@ -247,7 +255,9 @@ class Module:
 
     def returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[ast.expr, ...]:
         """Return the values that a function returns; nothing for a generator."""
-        return returns_of(node)
+        if node not in self._returns:
+            self._returns[node] = returns_of(node)
+        return self._returns[node]
 
     def calls_within(self, function: FunctionNode) -> tuple[ast.Call, ...]:
         """Return the calls in a function's body, those of functions inside it too."""

@@ -115,7 +115,7 @@ def _blank(lines: list[str], mark: str = "") -> tuple[list[str], list[tuple[int,
         assigned = _ASSIGNED.match(line)
         behind = f"  #{mark}{number}#" if mark else ""
         if is_magic or _HELP.match(line):
-            indent = line[: len(line) - len(line.lstrip())]
+            indent = "" if goes_on else line[: len(line) - len(line.lstrip())]
             # A block that held only a magic must not be empty.
             stands = f"{indent}pass" if indent and line.strip() else ""
             kept.append(f"{stands}{behind}")

@@ -194,16 +194,17 @@ class Project:
     def _search(self, folder: Path) -> tuple[Path, ...]:
         """Return where an import in a folder is looked for: here, and up to the beginning."""
         if folder not in self._folders:
+            above = [folder, *folder.parents][:_MAX_ABOVE]
+            marked = [n for n, each in enumerate(above) if self._listed(each) & _MARKERS]
+            asked = [n for n, each in enumerate(above) if each in self._roots]
+            bare = [n for n, each in enumerate(above) if "__init__.py" not in self._listed(each)]
+            # Nothing marks the beginning: what was asked about, or where the package lies.
+            last = marked[0] if marked else max((asked or [0])[-1], (bare or [0])[0])
             found: list[Path] = []
-            for each in [folder, *folder.parents][:_MAX_ABOVE]:
+            for each in above[: last + 1]:
                 found.append(each)
                 if "src" in self._listed(each):
                     found.append(each / "src")
-                inside = "__init__.py" in self._listed(each)
-                if not inside and (each in self._roots or self._listed(each) & _MARKERS):
-                    break
-                if not inside and not any(root in each.parents for root in self._roots):
-                    break
             self._folders[folder] = tuple(dict.fromkeys([*found, *self._roots]))
         return self._folders[folder]
 

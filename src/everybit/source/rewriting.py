@@ -146,13 +146,13 @@ def set_argument(call: cst.Call, name: str, value: str) -> cst.Call:
         return call.with_changes(args=[*args[:place], new, *args[place:]])
     last = args[-1]
     if isinstance(last.comma, cst.Comma):
-        new = new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        between = args[-2].comma if len(args) > 1 else _comma_before(call)
+        between, end = _commas_around(call, last.comma)
+        new = new.with_changes(comma=end, whitespace_after_arg=last.whitespace_after_arg)
         args[-1] = last.with_changes(comma=between)
     else:
         new = new.with_changes(whitespace_after_arg=last.whitespace_after_arg)
-        between = args[-2].comma if len(args) > 1 else _plain_comma()
-        args[-1] = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+        usual = args[-2].comma if len(args) > 1 else _plain_comma()
+        args[-1] = last.with_changes(comma=usual, whitespace_after_arg=cst.SimpleWhitespace(""))
     return call.with_changes(args=[*args, new])
 
 
@@ -164,12 +164,29 @@ def _comma_of(args: Sequence[cst.Arg]) -> Any:
     return args[0].comma if len(args) > 1 else _plain_comma()
 
 
-def _comma_before(call: cst.Call) -> cst.Comma:
-    """Return the comma that puts a second argument on its own line where the first has one."""
-    before = call.whitespace_before_args
-    if isinstance(before, cst.ParenthesizedWhitespace):
-        return cst.Comma(whitespace_after=before)
-    return _plain_comma()
+def _commas_around(call: cst.Call, last: cst.Comma) -> tuple[cst.Comma, cst.Comma]:
+    """Return the commas before and behind a new last argument, where one ended the call.
+
+    A comment behind the old one stays on its line.
+    """
+    other = call.args[-2].comma if len(call.args) > 1 else None
+    model = other.whitespace_after if isinstance(other, cst.Comma) else None
+    if not isinstance(model, cst.ParenthesizedWhitespace):
+        model = call.whitespace_before_args
+    after = last.whitespace_after
+    if not isinstance(after, cst.ParenthesizedWhitespace) or not isinstance(
+        model, cst.ParenthesizedWhitespace
+    ):
+        return _plain_comma(), last
+    line = after.first_line.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+    return (
+        last.with_changes(
+            whitespace_after=after.with_changes(
+                empty_lines=[], indent=model.indent, last_line=model.last_line
+            )
+        ),
+        last.with_changes(whitespace_after=after.with_changes(first_line=line)),
+    )
 
 
 def _with_import(tree: cst.Module, name: str) -> cst.Module:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _COMMENT: Final = re.compile(
     r"#\s*everybit\s*:\s*ignore\b\s*(?:\[([^\]\n]*)\])?[ \t]*([^\r\n]*)", re.IGNORECASE
 )
-_WORD: Final = re.compile("everybit", re.IGNORECASE)
 _RULE: Final = re.compile(r"[A-Z]{3}\d{3}")
 #: Fewer letters say nothing.
 _MIN_REASON: Final = 3
@@ -48,6 +47,11 @@ class Suppression:
         return ""
 
 
+def suppresses(text: str) -> bool:
+    """Return whether a text may hold such a comment."""
+    return _COMMENT.search(text) is not None
+
+
 def read_suppressions(
     text: str, comments: Iterable[tuple[int, int]] | None = None
 ) -> list[Suppression]:
@@ -57,7 +61,7 @@ def read_suppressions(
         text: Code or other text.
         comments: `(line, column from 0)` of its real comments; None where any `#` begins one.
     """
-    if not _WORD.search(text):
+    if not suppresses(text):
         return []
     lines = lines_of(text)
     real = set(comments) if comments is not None else None

@@ -132,6 +132,16 @@ def handed_on(where: Module, function: FunctionNode, depth: int = 0) -> tuple[as
     return known[function]
 
 
+def leads_elsewhere(module: Module, node: ast.Call) -> bool:
+    """Return whether a call is of a function in another file with calls worth following."""
+    for meaning in module.resolver.meanings(node.func):
+        if isinstance(meaning, Defined) and meaning.module is not module:
+            body = _callable(meaning)
+            if body is not None and handed_on(body[0], body[1]):
+                return True
+    return False
+
+
 def _is_worth(where: Module, call: ast.Call, names: set[str]) -> bool:
     if isinstance(call.func, ast.Name) and call.func.id in names:
         return True

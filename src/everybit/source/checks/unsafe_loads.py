@@ -40,7 +40,9 @@ def unsafe_loads(module: Module) -> tuple[Load, ...]:
 
     What stands in a function that replaces `torch.load` is left to the rule of the replacement.
     """
-    return tuple(_find(module)) if _LOADS.search(module.text) else ()
+    if not _LOADS.search(module.text) and not module.calls_wrappers:
+        return ()
+    return tuple(_find(module))
 
 
 def _find(module: Module) -> Iterator[Load]:
