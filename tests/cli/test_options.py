@@ -54,6 +54,7 @@ FLAGS = {
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign", "--source", "--license"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "extract": [*COMMON, "--out"],
+    "convert": [*COMMON, "--max-shard-size", "--out"],
     "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong", "--trust", "--values"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
     "rule": ["--all", "--help", "-h"],
