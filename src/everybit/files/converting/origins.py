@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from everybit.core.errors import PathError
 from everybit.files.damage import malformed
 from everybit.files.formats import torch_legacy, torch_tar
 from everybit.files.formats.placing import Held
@@ -105,7 +106,11 @@ def _with_nested(source: ByteSource, origin: Origin) -> Origin:
             continue
         blob = inner.arguments[0]
         if not isinstance(blob, Blob):
-            continue
+            raise PathError(
+                "keeps its storages as text, as protocol 2 of pickle writes them",
+                where=str(source.path),
+                todo="load it where it was made, and save it with torch.save",
+            )
         start = origin.record.start + blob.start
         found = torch_legacy.read_storages(Window(source, start, start + len(blob.data)))
         node = found.record.pickle.result
