@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Node
     from everybit.files.source import ByteSource
 
-#: What marks a pickle that joblib may have interrupted.
-WRAPPER: Final = b"NumpyArrayWrapper"
 _LARGE_BYTES: Final = 1024 * 1024
 #: No larger than a string that is left out, so that none of those lies in a window whole.
 _PIECE_BYTES: Final = _LARGE_BYTES

@@ -97,7 +97,10 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
 
 
 def _is_tar(head: bytes) -> bool:
+    # Every header carries a checksum of itself in octal digits; most others do not there.
     if len(head) < 512 or not head[0]:
+        return False
+    if head[257:262] != b"ustar" and not head[148:156].strip(b" \0").isdigit():
         return False
     from everybit.files.tar import is_tar_header
 

@@ -9,7 +9,6 @@ from everybit.core.finding import Severity
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.pickles.stream import read_pickle_at, read_pickles
 from everybit.files.scans.content import Content, Kind
-from everybit.files.scans.following import WRAPPER, Followed, follow_pickle
 from everybit.files.scans.held import Held
 from everybit.files.scans.names import is_pickled, promises_no_code
 from everybit.files.scans.pickle_start import begins_pickle
@@ -19,10 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from everybit.core.finding import Finding
+    from everybit.files.scans.following import Followed
     from everybit.files.scans.walk import Walk
 
 #: A pickle of up to this many bytes is read whole; of a longer one large strings are left out.
 WHOLE_BYTES: Final = 64 * 1024 * 1024
+#: What marks a pickle that joblib may have interrupted.
+_WRAPPER: Final = b"NumpyArrayWrapper"
 _PEEK_BYTES: Final = 64
 _MAX_PEEKED: Final = 1000
 _LEGACY_PICKLES: Final = ("magic number", "protocol", "record of the machine", "object", "keys")
@@ -44,10 +46,12 @@ def look_into_pickle(content: Content, walk: Walk) -> None:
         return
     if content.source.size <= WHOLE_BYTES:
         data = content.source.read(0, content.source.size)
-        if WRAPPER not in data:
+        if _WRAPPER not in data:
             end = judge(content, walk, data)
             _look_behind(content, walk, end)
             return
+    from everybit.files.scans.following import follow_pickle
+
     at = 0
     while True:
         found = follow_pickle(content.source, at)
@@ -147,6 +151,8 @@ def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
         walk.closed(content, "its pickle is too long to be followed to its end")
         content = replace(content, partial=True)
     judge(content, walk, found.data, place=found.offset_of)
+    from everybit.files.scans.following import follow_pickle
+
     for start, _ in found.objects:
         # An array of objects is a pickle of its own, in the middle of this one.
         inner = follow_pickle(content.source, start, joblib=False)

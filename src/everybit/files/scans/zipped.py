@@ -10,15 +10,11 @@ from everybit.core.finding import Severity
 from everybit.files.damage import MalformedError
 from everybit.files.pickles.stream import read_pickles
 from everybit.files.scans.content import Content, Kind
-from everybit.files.scans.expanding import BombError, ExpandError, expand, expand_head
-from everybit.files.scans.held import Held
 from everybit.files.scans.kinds import HEAD_BYTES
 from everybit.files.scans.streams import WHOLE_BYTES
-from everybit.files.scans.walk import FREE_BYTES, MAX_RATIO
 from everybit.files.scans.zip_gaps import count_ends, find_gaps
 from everybit.files.scans.zip_records import (
     Entry,
-    method_name,
     read_entries,
     tell_damages,
     tell_entries,
@@ -28,7 +24,6 @@ from everybit.files.zips import records as zr
 from everybit.files.zips.archive import Archive, Member, ends_as_archive, read_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from everybit.files.scans.torch_archive import Layout
     from everybit.files.scans.walk import Walk
@@ -158,7 +153,9 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
         layout.note(member.name, child)
         walk.look(child, walk)
         return
-    _look_into_compressed(walk, place, child, layout)
+    from everybit.files.scans.zip_compressed import look_into_compressed
+
+    look_into_compressed(walk, member, child, layout)
 
 
 def _tell_checksum(walk: Walk, child: Content, member: Member) -> None:
@@ -201,71 +198,6 @@ def _is_old_pickle(head: bytes) -> bool:
     return begins_pickle(head) and any(mark in head for mark in (b"\nR", b"tR", b"(", b"\x85R"))
 
 
-def _look_into_compressed(walk: Walk, place: Place, child: Content, layout: Layout) -> None:
-    member = place.member
-    raw = member.method == zr.DEFLATED
-    kind = _METHODS.get(member.method, Kind.ZLIB)
-    if not raw and member.method not in _METHODS:
-        if member.method == 14:
-            child = replace(child, source=_without_lzma_header(child.source, member))
-            kind = Kind.LZMA
-        else:
-            what = f"it is compressed by {method_name(member.method)}"
-            walk.closed(child, what)
-            walk.look(child, walk)  # what lies there may be no such stream at all
-            return
-    end = child.source.size
-    head = expand_head(child.source, 0, end, kind, HEAD_BYTES, raw=raw)
-    probe = replace(child, source=Held(child.source.path, [head]), start=None)
-    if head and not layout.wants_whole(probe, member.size):
-        _tell_growth(walk, child, member)
-        walk.outcome.count("members")
-        walk.members_left -= 1
-        return
-    failed: list[ExpandError] = []
-
-    def pieces() -> Iterator[bytes]:
-        try:
-            yield from expand(child.source, 0, end, kind, walk, raw=raw)
-        except ExpandError as error:
-            failed.append(error)
-
-    held = Held(child.source.path, pieces())
-    try:
-        for error in failed:
-            remedy = "Do not unpack it." if isinstance(error, BombError) else ""
-            walk.closed(child, str(error), remedy=remedy)
-        partial = child.partial or bool(failed)
-        whole = replace(child, source=held, start=None, partial=partial)
-        if held.size:
-            layout.note(member.name, whole)
-            walk.look(whole, walk)
-        if failed and not held.size:
-            walk.look(child, walk)  # the headers may lie: looked at as if it were stored
-    finally:
-        held.close()
-
-
-def _tell_growth(walk: Walk, child: Content, member: Member) -> None:
-    """Tell of a member that promises to grow as only a bomb does, or an array of zeros."""
-    small = member.size <= MAX_RATIO * member.compressed_size + FREE_BYTES
-    if small or member.name.endswith(".npy"):
-        return
-    walk.warn(
-        child,
-        f"promises to grow more than {MAX_RATIO} times, to {member.size:,} bytes",
-        remedy="Do not unpack it; ask its author what it holds.",
-        trick="bomb",
-    )
-
-
-def _without_lzma_header(source: ByteSource, member: Member) -> ByteSource:
-    """Return an LZMA member as a stream of its own: other header, same data."""
-    props = source.read(4, 5)
-    rest = source.read(9, min(source.size, 256 * 1024 * 1024))
-    return Held(source.path, [props, member.size.to_bytes(8, "little"), rest])
-
-
 def _tell_gaps(
     content: Content, walk: Walk, archive: Archive, entries: list[Entry], known: list[Place]
 ) -> None:
@@ -304,16 +236,9 @@ def _look_into_remains(content: Content, walk: Walk, spans: list[tuple[int, int]
             if each.method == zr.STORED:
                 walk.look(child, walk)
             else:
-                held = Held(source.path, _quietly(child, walk))
-                walk.look(replace(child, source=held, start=None), walk)
-                held.close()
+                from everybit.files.scans.zip_compressed import look_into_hidden
 
-
-def _quietly(child: Content, walk: Walk) -> Iterator[bytes]:
-    try:
-        yield from expand(child.source, 0, child.source.size, Kind.ZLIB, walk, raw=True)
-    except ExpandError:
-        return
+                look_into_hidden(walk, child)
 
 
 def _remainder(content: Content, start: int, end: int) -> Content:
