@@ -28,7 +28,7 @@ from everybit.core.rule import Rule
 
 RULE = Rule(
     id="PKL205",
-    slug="remote-code",
+    slug="model-code",
     severity=Severity.WARNING,
     certainty=Certainty.STRONG,
     remedy="Read the code that it names, and pin the revision that you read.",
