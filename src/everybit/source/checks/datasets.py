@@ -29,6 +29,8 @@ BASES: Final = (
     "torch_geometric.data.Dataset",
 )
 LOADERS: Final = frozenset({f"{_DATA}.DataLoader", "torch_geometric.loader.DataLoader"})
+#: Places that set one attribute, and DataLoaders, that are looked at in one file.
+_MAX_SETS: Final = 256
 _INITS: Final = ("__init__", "__post_init__", "__new__")
 _SAMPLES: Final = ("__getitem__", "__getitems__", "__iter__", "__next__")
 
@@ -134,16 +136,39 @@ class DatasetClass:
                     return node, name
         return None
 
-    def outside_init(self, nodes: Iterable[ast.AST]) -> bool:
-        """Whether one of some nodes lies outside of what makes an object of the class."""
+    def outside_init(self, attribute: str, nodes: Iterable[ast.AST]) -> bool:
+        """Whether nodes concern an attribute of the class's objects, once they are made.
+
+        What a method of another class does to its own `self` is none of this one's.
+        """
         own = set(self.inits.values())
-        return any(not own.intersection(self.module.ancestors(node)) for node in nodes)
+        listed = list(nodes)
+        if len(listed) > _MAX_SETS:
+            return True  # not looked at each: then nothing is said
+        for node in listed:
+            around = list(self.module.ancestors(node))
+            if own.intersection(around):
+                continue
+            owner = next((each for each in around if isinstance(each, ast.ClassDef)), None)
+            if owner is None or not _on_self(node, attribute) or owner in self.family:
+                return True
+        return False
+
+    @cached_property
+    def family(self) -> set[ast.ClassDef]:
+        """The class, its bases and what derives from it, in the same file."""
+        related = [
+            each
+            for each in self.context.classes.values()
+            if each.name in self.info.bases or self.info.name in each.bases
+        ]
+        return {self.info.node, *(each.node for each in related)}
 
     def _made_again(self, attribute: str) -> bool:
         """Whether something else than `__init__` sets an attribute of this name."""
         if any(name in self.methods for name in ("__getstate__", "__setstate__", "__reduce__")):
             return True
-        return self.outside_init(self.context.sets.get(attribute, ()))
+        return self.outside_init(attribute, self.context.sets.get(attribute, ()))
 
 
 class Context:
@@ -169,7 +194,8 @@ class Context:
     @cached_property
     def loaders(self) -> list[Loader]:
         """The DataLoaders that the file makes."""
-        return [_loader(site) for site in self.module.calls() if site.name in LOADERS]
+        sites = [site for site in self.module.calls() if site.name in LOADERS]
+        return [_loader(site) for site in sites[:_MAX_SETS]]
 
 
 def datasets(module: Module) -> Iterator[DatasetClass]:
@@ -211,6 +237,18 @@ def _of_self(node: ast.expr) -> str | None:
     if isinstance(node, ast.Attribute) and last_word(node.value) == "self":
         return node.attr
     return None
+
+
+def _on_self(node: ast.AST, attribute: str) -> bool:
+    """Whether an attribute of this name is taken of `self` only."""
+    owners = [
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and each.attr == attribute
+    ]
+    return bool(owners) and all(
+        isinstance(owner, ast.Name) and owner.id == "self" for owner in owners
+    )
 
 
 def _set_by(node: ast.AST) -> Iterator[str]:

@@ -49,7 +49,7 @@ def check(module: Module) -> Iterator[Hit]:
             continue  # it knows of workers, and seeds or splits by them
         workers = None
         for kept in dataset.kept(lambda value: _generator(module, value)):
-            if dataset.outside_init(seeding.get(kept.attribute, ())):
+            if dataset.outside_init(kept.attribute, seeding.get(kept.attribute, ())):
                 continue
             workers = workers or workers_of(dataset)
             if workers.seen and not workers.some:

@@ -37,7 +37,7 @@ _BATCHES: Final = "torch.utils.data.BatchSampler"
 _FRAMEWORKS: Final = re.compile(
     r"\b(accelerate|lightning|pytorch_lightning|fabric|deepspeed|composer|ignite)\b"
 )
-#: Samplers and loaders of one file that are put beside each other.
+#: Samplers, loaders and loops of one file that are put beside each other.
 _MAX_PAIRS: Final = 64
 _COUNTS: Final = frozenset({"range", "trange", "count"})
 _EVALUATES: Final = re.compile(r"val|test|eval|predict|infer", re.IGNORECASE)
@@ -57,7 +57,12 @@ def check(module: Module) -> Iterator[Hit]:
     seen: set[Loop] = set()
     for sampler, loader in pairs[:_MAX_PAIRS]:
         for loop, batches in uses.get(loader, ()):
-            if loop in seen or not _is_epoch(loop) or not _trains(reach, batches):
+            if (
+                loop in seen
+                or len(seen) >= _MAX_PAIRS
+                or not _is_epoch(loop)
+                or not _trains(reach, batches)
+            ):
                 continue
             if any(_tells(module, sampler, node) for node in telling):
                 continue

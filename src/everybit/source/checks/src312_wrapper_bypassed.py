@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RULE_ID: Final = "SRC312"
 WORDS: Final = ("DistributedDataParallel",)
 #: Calls of one function that are followed to its backward pass.
-_MAX_IN_ONE: Final = 64
+_MAX_IN_ONE: Final = 16
 _WRAPPERS: Final = ("torch.nn.parallel.DistributedDataParallel()",)
 _NO_GRADIENT: Final = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "eval"})
 _BY_HAND: Final = frozenset({"all_reduce", "all_reduce_coalesced", "reduce", "allreduce"})
@@ -57,6 +57,7 @@ def check(module: Module) -> Iterator[Hit]:
         if not found:
             continue
         here = _used(module, calls)
+        statements = _statements(module, body)
         for call, wrapper in found[:_MAX_IN_ONE]:
             # A method may only compute from what the wrapper returned, in another function.
             used = here
@@ -65,7 +66,7 @@ def check(module: Module) -> Iterator[Hit]:
                 used = everywhere
             if written(wrapper) in used or _without_gradient(module, call):
                 continue
-            backward = _reaches(module, body, call)
+            backward = _reaches(statements, call)
             if backward is not None:
                 yield _hit(module, call, wrapper, backward)
 
@@ -123,10 +124,10 @@ def _without_gradient(module: Module, call: ast.Call) -> bool:
     return False
 
 
-def _reaches(module: Module, body: ast.AST, call: ast.Call) -> ast.Call | None:
+def _reaches(statements: list[ast.stmt], call: ast.Call) -> ast.Call | None:
     """Return the backward pass that the result of a call reaches through plain assignments."""
     tainted: set[str] = set()
-    for node in sorted(_statements(module, body), key=place):
+    for node in statements:
         match node:
             case ast.Assign(targets=targets, value=value):
                 found = _carries(value, call, tainted)
@@ -151,8 +152,13 @@ def _reaches(module: Module, body: ast.AST, call: ast.Call) -> ast.Call | None:
 
 
 def _statements(module: Module, body: ast.AST) -> list[ast.stmt]:
-    nodes = inside([body])
-    return [n for n in nodes if isinstance(n, ast.stmt) and body_around(module, n) is body]
+    """Return the statements of a function in the order of the text."""
+    found = [
+        node
+        for node in inside([body])
+        if isinstance(node, ast.stmt) and body_around(module, node) is body
+    ]
+    return sorted(found, key=place)
 
 
 def _carries(value: ast.expr, call: ast.Call, tainted: set[str]) -> bool:
