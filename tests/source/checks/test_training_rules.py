@@ -144,3 +144,22 @@ def test_long_files_take_seconds(tmp_path, line):
     begin = time.process_time()
     _findings(tmp_path, head + line * 500)
     assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [
+        (
+            "def f(p):\n    m = N()\n    m.load_state_dict(read(p), strict=False)\n",
+            Severity.WARNING,
+        ),
+        ("def f(m, sd):\n    m.load_state_dict(sd, strict=False)\n", Severity.NOTE),
+        (
+            "# strict=False: the head is new\nm.load_state_dict(read(), strict=False)\n",
+            Severity.NOTE,
+        ),
+        ("# the head is new\nm.load_state_dict(read(), strict=False)\n", Severity.WARNING),
+    ],
+)
+def test_a_chosen_partial_load_is_a_note(tmp_path, code, severity):
+    assert [each.severity for each in _findings(tmp_path, code)] == [severity]

@@ -18,8 +18,9 @@ What to do:
 
 Known false alarms:
     A partial load on purpose, where the result is still worth a test: nothing else tells a wrong
-    prefix from what was intended. Nothing is said where the code itself compares or counts the
-    keys it loads.
+    prefix from what was intended. It is a `note` where a comment beside the load speaks of
+    `strict`, or where the state dict is an argument of the function. Nothing is said where the
+    code itself compares or counts the keys it loads.
 """
 
 from everybit.core.finding import Certainty, Severity

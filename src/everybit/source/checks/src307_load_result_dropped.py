@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from everybit.core.finding import Severity
 from everybit.source.calls import CallSite
 from everybit.source.checks.flow import body_around, inside, last_word, possible, written
 from everybit.source.hit import Hit
+from everybit.source.scopes import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +48,8 @@ def check(module: Module) -> Iterator[Hit]:
         model, state = found
         if state is not None and (_is_live(module, state) or bodies[around].compares(state)):
             continue
-        yield _hit(module, call, model, state)
+        chosen = _is_explained(module, call) or _is_handed_in(module, call, state)
+        yield _hit(module, call, model, state, chosen=chosen)
 
 
 def _lenient(module: Module, call: ast.Call) -> tuple[str, ast.expr | None] | None:
@@ -59,6 +63,8 @@ def _lenient(module: Module, call: ast.Call) -> tuple[str, ast.expr | None] | No
         if not site.argument("strict", 1).surely(value=False):
             return None
         owner = call.func.value
+        if isinstance(owner, ast.Call) and last_word(owner.func) == "super":
+            return None  # a loader of its own, which answers for its keys
         model = written(owner) or module.source(owner)
         return model, site.argument("state_dict", 0).node
     name = module.resolve(call.func)
@@ -144,6 +150,28 @@ def _is_dropped(module: Module, call: ast.Call, body: _Body) -> bool:
     return not any(name.id in body.reads for name in names)
 
 
+@lru_cache(maxsize=1)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.splitlines())
+
+
+def _is_explained(module: Module, call: ast.Call) -> bool:
+    """Whether a comment beside a load says why it is not strict: then somebody chose it."""
+    first = max(call.lineno - 4, 0)
+    lines = _lines(module.text)[first : call.end_lineno]
+    return any("strict" in line.partition("#")[2] for line in lines)
+
+
+def _is_handed_in(module: Module, call: ast.Call, state: ast.expr | None) -> bool:
+    """Whether the state dict is an argument: the caller may know which keys it has."""
+    function = body_around(module, call)
+    return (
+        isinstance(state, ast.Name)
+        and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and state.id in {each.arg for each in parameters(function.args)}
+    )
+
+
 def _is_live(module: Module, state: ast.expr) -> bool:
     """Whether a state dict is no file's: another module's, or one parameter after the other."""
     return any(
@@ -161,7 +189,9 @@ def _is_a_difference(node: ast.Name | ast.Attribute) -> bool:
     return any(part in word for part in ("missing", "unexpected", "incompatible", "mismatch"))
 
 
-def _hit(module: Module, call: ast.Call, model: str, state: ast.expr | None) -> Hit:
+def _hit(
+    module: Module, call: ast.Call, model: str, state: ast.expr | None, *, chosen: bool
+) -> Hit:
     name = last_word(call.func)
     source = (written(state) or module.source(state)) if state is not None else "the state dict"
     source = source if len(source) <= 60 else "the state dict"
@@ -178,4 +208,5 @@ def _hit(module: Module, call: ast.Call, model: str, state: ast.expr | None) -> 
             "Keep the result and test its `missing_keys` against those that are meant to be "
             "missing, and its `unexpected_keys` against none."
         ),
+        severity=Severity.NOTE if chosen else None,
     )
