@@ -25,7 +25,7 @@ from bench.files_campaign import commit
 from bench.table import write_section
 from bench.weights_only_classes import REASONS, reason_of
 
-_BATCH: Final = 5000
+_BATCH: Final = 10_000
 _STANDSTILL_S: Final = 300.0
 _MAX_KEPT: Final = 100
 

@@ -9,6 +9,7 @@ written before torch sees the file. The result goes to `SCRATCH/told.json`.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import re
 import resource
@@ -142,6 +143,7 @@ def compare(scratch: Path, seed: int, first: int, count: int) -> Comparison:
     """Compare model and torch over files `[first, first + count)`."""
     warnings.simplefilter("ignore")
     bases = make_bases()
+    gc.freeze()
     place = scratch / "at-hand.pt"
     progress = scratch / "progress"
     result = Comparison()
