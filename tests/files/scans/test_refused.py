@@ -6,6 +6,7 @@ import datetime
 import importlib
 import pathlib
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -126,6 +127,29 @@ def test_what_is_merely_not_proved_is_a_note_where_torch_writes_it(tmp_path):
         assert (finding.severity, finding.certainty) == (Severity.NOTE, Certainty.STRONG)
         assert "not proved" in finding.message
         assert "names" not in finding.evidence
+
+
+def test_what_torch_writes_and_does_not_read_is_a_note(tmp_path):
+    eight = torch.zeros(2).to(torch.float8_e4m3fn)
+    for subject, legacy in ((eight, True), (eight.clone().requires_grad_(), False)):
+        path = _save(tmp_path, subject, _use_new_zipfile_serialization=not legacy)
+        with pytest.raises(Exception, match=r"leaf Variable|UntypedStorage"):
+            torch.load(path, weights_only=True)
+        finding = _tell(path)
+        assert (finding.severity, finding.certainty) == (Severity.NOTE, Certainty.PROOF)
+        assert "names" not in finding.evidence
+
+
+def test_items_set_on_a_tensor_are_a_warning(tmp_path):
+    path = tmp_path / "model.pt"
+    data = pickle.dumps(torch.Size((2,)), 2)[:-1] + b"K\x01K\x02s."
+    torch.save({}, path)
+    with zipfile.ZipFile(path) as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, held in records.items():
+            archive.writestr(name, data if name.endswith("data.pkl") else held)
+    assert _tell(path).severity == Severity.WARNING
 
 
 def test_a_tensor_past_its_storage_is_a_warning(tmp_path):

@@ -8,6 +8,7 @@ from everybit.core.finding import Certainty, Finding, Location, Severity
 from everybit.core.rule import rule
 from everybit.files.policy.safe import is_safe
 from everybit.files.scans.allowing import Allowance, allow
+from everybit.files.weights_only.allowed import ALLOWED
 from everybit.files.weights_only.files import Loaded, load_as_torch
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _by_name(refusals: Sequence[Refusal]) -> dict[str, Refusal]:
     """Return the first refusal of each name, in order; calls of allowed names are left out."""
     names: dict[str, Refusal] = {}
     for refusal in refusals:
-        if refusal.by_name or (refusal.name and refusal.position >= 0 and refusal.proved):
+        if refusal.name and refusal.name not in ALLOWED:
             names.setdefault(refusal.name, refusal)
     return names
 
@@ -75,9 +76,10 @@ def _by_name(refusals: Sequence[Refusal]) -> dict[str, Refusal]:
 def _severity(loaded: Loaded, refusals: Sequence[Refusal], unsafe: Sequence[str]) -> Severity:
     if unsafe:
         return Severity.WARNING
-    if loaded.kind in _OTHER_FORMATS or any(refusal.by_name for refusal in refusals):
-        return Severity.NOTE
-    usual = all(refusal.usual or refusal.proved for refusal in refusals)
+    named = {refusal.name for refusal in refusals if refusal.by_name}
+    usual = loaded.kind in _OTHER_FORMATS or all(
+        refusal.by_name or refusal.usual or refusal.name in named for refusal in refusals
+    )
     return Severity.NOTE if usual else Severity.WARNING
 
 

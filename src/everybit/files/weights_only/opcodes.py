@@ -39,7 +39,8 @@ def run(machine: TorchMachine, *, max_steps: int = MAX_STEPS) -> None:
                 return
             action = _ACTIONS.get(code)
             if action is None:
-                machine.refuse(f"uses opcode {opcode_name(code)}, which torch lacks", start)
+                what = f"uses opcode {opcode_name(code)}, which torch lacks"
+                machine.refuse(what, start, usual=True)  # newer protocols have it
                 return
             action(machine)
         machine.refuse(f"has more than {max_steps} opcodes", start, proved=False)

@@ -152,7 +152,8 @@ def _rebuild_v3(args: list[Value]) -> TensorValue:
     _flag(args[4], dtype)
     if args[4]:
         # Torch makes the tensor as one that requires gradients and then puts its storage in.
-        raise UnprovedError("asks for gradients of a tensor that is given its storage", proved=True)
+        what = "asks for gradients of a tensor that is given its storage"
+        raise UnprovedError(what, proved=True, usual=True)
     _hooks(args[5])
     _metadata(args, 7, dtype)
     return made

@@ -75,7 +75,8 @@ class LegacyStorages:
         """Return the storage of `("storage", type, key, location, count, view)`."""
         kind, name, count = _parts(key, 6)
         if kind.name == _UNTYPED:
-            raise UnprovedError("asks for an untyped storage in a legacy file", proved=True)
+            what = "asks for an untyped storage in a legacy file"
+            raise UnprovedError(what, proved=True, usual=True)
         dtype = _dtype(kind)
         known = self.declared.get(name)
         if known is not None and (known.dtype, known.count) != (dtype, count):

@@ -176,7 +176,7 @@ class TorchMachine(Reader):
                 raise UnprovedError("asks for a storage where there is none", proved=True)
             self.stack.append(self.storages.fetch(key))
         except UnprovedError as problem:
-            self.refuse(str(problem), self.at - 1, proved=problem.proved)
+            self.refuse(str(problem), self.at - 1, proved=problem.proved, usual=problem.usual)
             self.stack.append(Opaque(""))
 
     def extend(self, items: list[Value]) -> None:
