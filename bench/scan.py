@@ -159,11 +159,12 @@ def large(picklescan: Path | None, place: Path, rounds: int = 3) -> dict[str, An
     result: dict[str, Any] = {"bytes": path.stat().st_size}
     tools = {"everybit": Path(sys.executable)} | ({"picklescan": picklescan} if picklescan else {})
     for tool, python in tools.items():
-        told = [ask(python, tool, jobs)["large"] for _ in range(rounds)]
+        told = [ask(python, tool, jobs, 2)["large"] for _ in range(rounds)]
         base = ask(python, tool, small)["small"]["peak_kib"]
         peak = max(answer["peak_kib"] for answer in told)
         result[tool] = {
-            "seconds": [answer["seconds"] for answer in told], "peak_mib": peak / 1024,
+            "seconds": [answer["seconds"] for answer in told],
+            "first_s": [answer["first_s"] for answer in told], "peak_mib": peak / 1024,
             "more_than_small_mib": (peak - base) / 1024,
         }  # fmt: skip
     path.unlink()

@@ -98,7 +98,8 @@ def _speed(result: dict[str, Any]) -> list[str]:
             told = large[tool]
             lines += [
                 "", (f"{tool}, a `torch.save` checkpoint of {large['bytes'] / 2**30:.2f} GiB in "
-                f"memory: {_seconds(statistics.median(told['seconds']))}, and "
+                f"memory: {_seconds(statistics.median(told['first_s']))} in a fresh process, "
+                f"{_seconds(statistics.median(told['seconds']))} the second time, and "
                 f"{told['more_than_small_mib']:.1f} MiB more than for one of 1 KiB (peak "
                 f"{told['peak_mib']:.0f} MiB). The command on a small file, start-up included: "
                 f"{_seconds(told['command_s'])}."),
