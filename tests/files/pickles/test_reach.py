@@ -177,3 +177,43 @@ def test_a_long_chain_takes_linear_time():
 
 def test_nothing_is_reached_by_plain_values():
     assert reached(pickle.dumps({"a": [1, 2.5, "os", b"system"]})) == {}
+
+
+ATTRGETTER, ITEMGETTER = name("operator", "attrgetter"), name("operator", "itemgetter")
+RECONSTRUCT = name("copyreg", "_reconstructor")
+REBUILD = name("torch._tensor", "_rebuild_from_type_v2")
+GLOBALS = "__init__.__globals__"
+
+
+@pytest.mark.parametrize(
+    "reach_globals",
+    [
+        call(call(RECONSTRUCT, ATTRGETTER, ATTRGETTER, GLOBALS), name("argparse", "Namespace")),
+        call(call(name("copyreg", "__newobj__"), ATTRGETTER, GLOBALS),
+             name("argparse", "Namespace")),
+        call(call(name("copyreg", "__newobj_ex__"), ATTRGETTER, (GLOBALS,), {}),
+             name("argparse", "Namespace")),
+        call(new(ATTRGETTER, GLOBALS), name("argparse", "Namespace")),
+        call(REBUILD, call(ATTRGETTER, GLOBALS), None, (name("argparse", "Namespace"),), {}),
+        call(REBUILD, REBUILD, None,
+             (call(ATTRGETTER, GLOBALS), None, (name("argparse", "Namespace"),), {}), {}),
+        call(call(name("functools", "partial"), call(ATTRGETTER, GLOBALS),
+                  name("argparse", "Namespace"))),
+        call(build(call(name("functools", "partial"), name("builtins", "int")),
+                   (call(ATTRGETTER, GLOBALS), (name("argparse", "Namespace"),), {}, None))),
+        call(call(name("functools", "partial"), GETATTR, name("argparse", "Namespace")), GLOBALS),
+    ],
+    ids=["reconstructor", "newobj", "newobj_ex", "opcode", "rebuild", "rebuild twice", "partial",
+         "partial rebuilt", "partial getattr"],
+)  # fmt: skip
+def test_chains_that_name_only_harmless_things_are_followed(reach_globals):
+    shell = call(call(ITEMGETTER, "system"), call(call(ITEMGETTER, "_os"), reach_globals))
+    found = reached(pickled(call(shell, "ls")))
+    wanted = "argparse.Namespace.__init__.__globals__._os.system"
+    assert wanted in found, list(found)
+    assert found[wanted].called
+
+
+def test_every_key_of_a_getter_counts():
+    found = reached(pickled(call(call(ATTRGETTER, "a", "__globals__"), name("x", "f"))))
+    assert {"x.f.a", "x.f.__globals__"} <= set(found)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_NAME: Final = 512
+#: Calls handed on more often than this are not followed; no program does it.
+_MAX_PASSED: Final = 20
 
 _GETATTR: Final = {"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"}
 _UNBOUND: Final = (".__getattribute__", ".__getattr__")
@@ -59,8 +61,11 @@ _TYPES: Final = {
     "dill._dill._load_type",
     "dill.dill._load_type",
 }
-_NEW: Final = {"copyreg.__newobj__", "copyreg._reconstructor", "copyreg.__newobj_ex__"}
+#: They call their first argument with some of the others.
 _APPLY: Final = {
+    "copyreg.__newobj__",
+    "copyreg._reconstructor",
+    "copyreg.__newobj_ex__",
     "torch._tensor._rebuild_from_type_v2",
     "torch._tensor._rebuild_from_type",
     "joblib.parallel.BatchedCalls",
@@ -70,7 +75,7 @@ _APPLY: Final = {
 
 
 _PASSING: Final = frozenset(
-    _GETATTR | _IMPORTS | _SAME | _ITEM | _PARTIAL | _TYPES | _NEW | _APPLY | {"builtins.vars"}
+    _GETATTR | _IMPORTS | _SAME | _ITEM | _PARTIAL | _TYPES | _APPLY | {"builtins.vars"}
 )
 _PASSING_ENDS: Final = (*_UNBOUND, *_ITEM_METHODS, *_GETTERS, ".__new__")
 
@@ -157,6 +162,7 @@ class Names:
 
     def __init__(self, extensions: Mapping[int, tuple[str, str]] | None = None) -> None:
         self.calls: dict[int, Named] = {}
+        self.partials: set[int] = set()
         self.extensions = dict(extensions or {})
 
     def of(self, node: Node) -> Named:
@@ -175,13 +181,28 @@ class Names:
     def add(self, call: Call) -> tuple[Named, Named]:
         """Name a call; return its function's name and its own."""
         function = self.of(call.function)
-        made = self._give(function, call)
+        bound, args = self._bound(call.function, _items(call.args))
+        made = self._give(self.of(bound), args)
         self.calls[id(call)] = made
+        if function.qualified in _PARTIAL:
+            self.partials.add(id(call))
         return function, made
 
-    def _give(self, function: Named, call: Call) -> Named:
+    def _bound(self, function: Node, args: list[Node]) -> tuple[Node, list[Node]]:
+        """Return what a `partial` calls in the end, and all arguments that this gets."""
+        for _ in range(_MAX_PASSED):
+            if not isinstance(function, Call) or id(function) not in self.partials:
+                break
+            state = _items(function.state)  # (function, arguments, keywords, attributes)
+            held = [state[0], *_items(state[1])] if len(state) > 1 else _items(function.args)
+            if not held:
+                break
+            function, args = held[0], [*held[1:], *args]
+        return function, args
+
+    def _give(self, function: Named, args: list[Node], depth: int = 0) -> Named:
+        """Return what a call gives."""
         name = function.qualified
-        args = call.args.items if isinstance(call.args, (TupleNode, ListNode)) else []
         first = args[0] if args else None
         if name in _GETATTR or (name.endswith(_UNBOUND) and len(args) > 1):
             return self._attributes(first, args[1] if len(args) > 1 else None)
@@ -196,22 +217,24 @@ class Names:
             return self._attributes(first, args[1])
         if name.endswith(_ITEM_METHODS) and args:
             return self._item(function, args)
-        return self._pass_on(function, name, args)
+        return self._pass_on(function, args, depth)
 
-    def _pass_on(self, function: Named, name: str, args: list[Node]) -> Named:
+    def _pass_on(self, function: Named, args: list[Node], depth: int) -> Named:
+        name = function.qualified
         first = args[0] if args else None
         if name in _PARTIAL and args:
             return replace(self.of(first), made=True)
         if name in _TYPES:
             text = as_string(first)
             return Named("types", text or UNKNOWN, sure=text is not None)
-        if (name in _NEW or name.endswith(".__new__")) and args:
-            return self.of(first).result()
-        if name in _APPLY and args:
-            return self.of(first).result()
+        if (name in _APPLY or name.endswith(".__new__")) and args:
+            if depth > _MAX_PASSED:
+                return NOWHERE
+            inner, rest = self._bound(first, _handed_on(name, args))
+            return self._give(self.of(inner), rest, depth + 1)
         if name.startswith(("operator.", "_operator.")) and name.endswith(_GETTERS):
             keys = tuple(as_string(arg) or UNKNOWN for arg in args)
-            return Named(function.module, f"{function.path}()", keys[:1] or (UNKNOWN,))
+            return Named(function.module, f"{function.path}()", keys or (UNKNOWN,))
         if function.keys and args:
             found = self._attributes(first, function.keys[0])
             return found.result() if "methodcaller" in function.path else found
@@ -230,6 +253,21 @@ class Names:
         if unbound and len(args) > 1:
             return self._attributes(args[0], args[1])
         return held.attribute(as_string(args[0]))
+
+
+def _items(node: Node) -> list[Node]:
+    return node.items if isinstance(node, (TupleNode, ListNode)) else []
+
+
+def _handed_on(name: str, args: list[Node]) -> list[Node]:
+    """Return the arguments that a call hands on to its first one."""
+    if name.startswith("torch._tensor._rebuild_from_type"):  # (function, type, arguments, state)
+        return _items(args[2]) if len(args) > 2 else []
+    if name == "copyreg._reconstructor":  # (class, base, state)
+        return args[2:3]
+    if name == "copyreg.__newobj_ex__":  # (class, arguments, keywords)
+        return _items(args[1]) if len(args) > 1 else []
+    return args[1:]
 
 
 def _imported(name: str, args: list[Node]) -> Named:

@@ -161,7 +161,11 @@ class _Finder:
         function, made = self.names.add(call)
         self.code.add(call, function)
         via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
-        self.note(function, Via.RESULT if "()" in function.path else via, call.position, call)
+        if function.keys:
+            self.note_parts(function, call)
+        else:
+            via = Via.RESULT if "()" in function.path else via
+            self.note(function, via, call.position, call)
         if made.qualified != f"{function.qualified}()" and not made.made:
             self.passed_on(function, made, call)
         if function.made and isinstance(call.function, Call):
@@ -173,6 +177,13 @@ class _Finder:
             self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
+
+    def note_parts(self, getter: Named, call: Call) -> None:
+        """Note every attribute or item that an `attrgetter` or its like gives."""
+        for key in getter.keys:
+            for owner in call.arguments[:1]:
+                named = self.names.of(owner).attribute(None if key == UNKNOWN else key)
+                self.sum(named, Via.RESULT if "()" in named.path else Via.ATTRIBUTE, call.position)
 
     def call_rebuilt(self, partial: Call, call: Call) -> None:
         """Note the function that BUILD gave to a `partial`, as unpickling one does."""
