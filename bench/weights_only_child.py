@@ -25,6 +25,8 @@ import torch
 from bench.weights_only_mutations import mutate
 from bench.weights_only_shapes import Base, assemble, make_bases
 
+from everybit.api.scan import scan
+from everybit.core.verdict import Status
 from everybit.files.scans.refused import tell_loaded
 from everybit.files.source import ByteSource
 from everybit.files.weights_only.files import Loaded, load_as_torch
@@ -36,6 +38,7 @@ LOAD_SECONDS: Final = 20.0
 _SPARE_BYTES: Final = 4 << 30
 _CONTAINER_SHARE: Final = 0.08
 _MAX_KEPT: Final = 20
+_SCAN_EVERY: Final = 4
 _DETAIL: Final = re.compile(r"storage \S+|member \S+|'[^']*'|0x[0-9a-f]+|\d+")
 
 
@@ -90,6 +93,11 @@ def ask_model(path: Path) -> tuple[Loaded, bool]:
     return loaded, tell_loaded(loaded, path.name) is not None
 
 
+def is_clean(path: Path) -> bool:
+    """Return whether `scan` finds nothing in a file and promised nothing that it did not do."""
+    return scan(path).status == Status.CLEAN
+
+
 def class_of(loaded: Loaded) -> str:
     """Return the kind of refusal, without what differs from file to file."""
     if not loaded.kind:
@@ -109,8 +117,13 @@ class Comparison:
         self.examples: dict[str, int] = {}
         self.broken: list[dict[str, Any]] = []
 
-    def add(self, number: int, base: Base, loaded: Loaded, found: bool, error: str) -> None:
+    def add(
+        self, number: int, base: Base, loaded: Loaded, found: bool, error: str, clean: bool
+    ) -> None:
         """Count one file."""
+        self.counts["clean for scan too"] += clean
+        if clean and error:
+            self._keep(number, base, f"clean for scan, torch raises {error}")
         said = loaded.acceptance.accepted
         self.counts[f"model {'accepts' if said else 'refuses'}"] += 1
         self.counts[f"torch {'refuses' if error else 'accepts'}"] += 1
@@ -151,8 +164,13 @@ def compare(scratch: Path, seed: int, first: int, count: int) -> Comparison:
         base, data = make_file(bases, seed, number)
         place.write_bytes(data)
         loaded, found = ask_model(place)
-        progress.write_text(f"{number} {int(loaded.acceptance.accepted)}", encoding="utf-8")
-        result.add(number, base, loaded, found, ask_torch(place))
+        accepted = loaded.acceptance.accepted
+        progress.write_text(f"{number} {int(accepted)}", encoding="utf-8")
+        # Of what the model refuses without a finding of its own, scan has to tell.
+        asked = not accepted and not found and not number % _SCAN_EVERY
+        clean = asked and is_clean(place)
+        result.counts["asked scan"] += asked
+        result.add(number, base, loaded, found, ask_torch(place), clean)
     return result
 
 

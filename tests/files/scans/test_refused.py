@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from everybit.api.scan import scan
 from everybit.core.finding import Certainty, Severity
 from everybit.files.scans.refused import tell_refused
 from everybit.files.source import ByteSource
@@ -215,6 +216,17 @@ def test_damage_is_left_to_other_rules(tmp_path):
     path = _save(tmp_path, {"a": torch.ones(3)})
     path.write_bytes(path.read_bytes()[:-10])
     assert _tell(path) is None
+
+
+def test_damage_of_a_legacy_file_that_nobody_told(tmp_path):
+    path = _save(tmp_path, {"a": torch.ones(3)}, _use_new_zipfile_serialization=False)
+    data = path.read_bytes()
+    at = data.index(b"_rebuild_tensor_v2")
+    path.write_bytes(data[: at + 30] + b"\xff" + data[at + 31 :])
+    assert _tell(path) is None
+    with ByteSource(path) as source:
+        assert tell_refused(source, path.name, damage_told=False).rule == "FIL107"
+    assert [finding.rule for finding in scan(path).findings] == ["FIL107"]
 
 
 def test_nothing_advises_to_switch_it_off(tmp_path):

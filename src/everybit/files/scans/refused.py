@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Finding, Location, Severity
 from everybit.core.rule import rule
+from everybit.files.damage import MalformedError, TooLargeError
+from everybit.files.formats.torch_legacy import read_structure
 from everybit.files.policy.safe import is_safe
 from everybit.files.scans.allowing import Allowance, allow
 from everybit.files.weights_only.allowed import ALLOWED
@@ -14,6 +17,7 @@ from everybit.files.weights_only.files import Loaded, load_as_torch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from everybit.files.damage import Damage
     from everybit.files.source import ByteSource
     from everybit.files.weights_only.acceptance import Refusal
 
@@ -24,21 +28,43 @@ _MAX_SHOWN: Final = 3
 _OTHER_FORMATS: Final = ("torchscript", "tar", "pickle")
 
 
-def tell_refused(source: ByteSource, name: str) -> Finding | None:
+def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> Finding | None:
     """Return the finding that torch refuses a file, or is not proved to accept it.
 
     None where torch accepts, where the file is none of torch's, and where all that stands against
-    it is damage, which other rules tell.
+    it is damage that other rules told.
 
     Args:
         source: The file.
         name: Its path relative to the target of the verb.
+        damage_told: Something is told of the file already. Where nothing is, damage that torch
+            stumbles over is told here, as `verify` tells it.
     """
-    return tell_loaded(load_as_torch(source), name)
+    loaded = load_as_torch(source)
+    acceptance = loaded.acceptance
+    # What is no whole archive may be another format's (DCP), whose readers tell of it.
+    told = damage_told or loaded.kind == "zip"
+    if told or acceptance.accepted or not acceptance.damaged:
+        return tell_loaded(loaded, name)
+    damage = _damage(source) if loaded.kind == "legacy" else None
+    if damage is not None:
+        return damage.finding(name)
+    return tell_loaded(replace(loaded, acceptance=replace(acceptance, damaged=False)), name)
+
+
+def _damage(source: ByteSource) -> Damage | None:
+    """Return the first thing that cannot be right in a legacy file; None where there is none."""
+    try:
+        damages = read_structure(source).damages
+    except TooLargeError:
+        return None
+    except MalformedError as error:
+        return error.damage
+    return damages[0] if damages else None
 
 
 def tell_loaded(loaded: Loaded, name: str) -> Finding | None:
-    """Return the finding for what torch does with a file; as `tell_refused`."""
+    """Return the finding for what torch does with a file; damage alone is none."""
     acceptance = loaded.acceptance
     if not loaded.kind or acceptance.accepted or acceptance.damaged:
         return None

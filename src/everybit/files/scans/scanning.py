@@ -91,7 +91,7 @@ def _runs_code(walk: Walk) -> bool:
 def _tell_refused(source: ByteSource, name: str, walk: Walk, *, bare: bool) -> None:
     from everybit.files.scans.refused import tell_refused
 
-    finding = tell_refused(source, name)
+    finding = tell_refused(source, name, damage_told=bool(walk.outcome.findings))
     if finding is None:
         return
     if bare and not walk.outcome.findings:
