@@ -229,6 +229,17 @@ def test_damage_of_a_legacy_file_that_nobody_told(tmp_path):
     assert [finding.rule for finding in scan(path).findings] == ["FIL107"]
 
 
+def test_an_archive_with_an_empty_pickle(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({}, path)
+    with zipfile.ZipFile(path) as archive:
+        records = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, held in records.items():
+            archive.writestr(name, b"" if name.endswith("data.pkl") else held)
+    assert [finding.rule for finding in scan(path).findings] == ["FIL107"]
+
+
 def test_nothing_advises_to_switch_it_off(tmp_path):
     for subject in (*HARMLESS.values(), {"n": Net()}):
         finding = _tell(_save(tmp_path, subject))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.finding import Certainty, Finding, Location, Severity
 from everybit.core.rule import rule
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.formats.torch_legacy import read_structure
+from everybit.files.formats import torch_legacy, torch_zip
 from everybit.files.policy.safe import is_safe
 from everybit.files.scans.allowing import Allowance, allow
 from everybit.files.weights_only.allowed import ALLOWED
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _RULE: Final = "PKL204"
 _MAX_LISTED: Final = 50
 _MAX_SHOWN: Final = 3
+_READERS: Final = {"legacy": torch_legacy.read_structure, "zip": torch_zip.read_structure}
 #: What torch does not read whatever it is allowed, though nothing in it need be wrong.
 _OTHER_FORMATS: Final = ("torchscript", "tar", "pickle")
 
@@ -43,19 +44,19 @@ def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> 
     loaded = load_as_torch(source)
     acceptance = loaded.acceptance
     # What is no whole archive may be another format's (DCP), whose readers tell of it.
-    told = damage_told or loaded.kind == "zip"
+    told = damage_told or (loaded.kind == "zip" and loaded.member is None)
     if told or acceptance.accepted or not acceptance.damaged:
         return tell_loaded(loaded, name)
-    damage = _damage(source) if loaded.kind == "legacy" else None
+    damage = _damage(source, loaded.kind) if loaded.kind in _READERS else None
     if damage is not None:
         return damage.finding(name)
     return tell_loaded(replace(loaded, acceptance=replace(acceptance, damaged=False)), name)
 
 
-def _damage(source: ByteSource) -> Damage | None:
-    """Return the first thing that cannot be right in a legacy file; None where there is none."""
+def _damage(source: ByteSource, kind: str) -> Damage | None:
+    """Return the first thing that cannot be right in a file; None where there is none."""
     try:
-        damages = read_structure(source).damages
+        damages = _READERS[kind](source).damages
     except TooLargeError:
         return None
     except MalformedError as error:
