@@ -155,9 +155,9 @@ def section(total: dict[str, Any]) -> str:
         f"{total['done']:,} mutated files ({runs}; torch {total['runs'][0]['torch']}). Torch "
         f"accepts {counts.get('torch accepts', 0):,} of them, the model "
         f"{counts.get('model accepts', 0):,}. Accepted by the model and refused by torch: "
-        f"{len(total['broken'])}. Of the damaged ones {counts.get('asked scan', 0):,} were given to "
-        f"`scan` too, which called {counts.get('clean for scan too', 0)} clean. Accepted by torch "
-        "and refused by the model: "
+        f"{len(total['broken'])}. Of the damaged ones {counts.get('asked scan', 0):,} were given "
+        f"to `scan` too, which called {counts.get('clean for scan too', 0)} clean. Accepted "
+        "by torch and refused by the model: "
         f"{total['refused_though_accepted']:,}, all in these classes:\n\n" + "\n".join(rows)
     )
 
