@@ -51,6 +51,7 @@ FLAGS = {
     "release": ["--help", "--stop", "-h"],
     "report": [*COMMON, "--out"],
     "scan": [*COMMON],
+    "lint": [*COMMON, "--baseline", "--diff", "--exclude", "--fix", "--write-baseline"],
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign", "--source", "--license"],
     "repair": [*COMMON, "--accept-weak", "--from", "--keep", "--write"],
     "extract": [*COMMON, "--out"],

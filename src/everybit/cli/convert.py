@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def command(
     source: Path, out: Path, max_shard_size: str | None, config: Config, output: Output
 ) -> int:
-    """Turn a pickled checkpoint into safetensors and a JSON sidecar, without running its code.
+    """Turn a pickled checkpoint into safetensors and JSON; none of its code runs.
 
     SRC is a file of torch.save of any age, an index or folder of shards, a DCP folder, or a folder
     of such files. Tensors become safetensors; all else (structure, hyper-parameters, optimizer and

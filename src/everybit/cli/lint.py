@@ -51,7 +51,7 @@ def command(
     config: Config,
     output: Output,
 ) -> int:
-    """Look for unsafe loads and saves in Python code, and for silent training mistakes.
+    """Look for unsafe loads and silent mistakes in training code.
 
     Python files and notebooks are parsed, never imported or executed: names are followed through
     imports, aliases, partial, dictionaries of arguments and the project's own wrappers. Shell

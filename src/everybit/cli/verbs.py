@@ -25,7 +25,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "report": ("everybit.cli.report", "Show what a run recorded, as text, JSON or a page."),
     "release": ("everybit.cli.release", "Let a paused job go on, or end it."),
     "scan": ("everybit.cli.scan", "Tell what loading model files would do."),
-    "lint": ("everybit.cli.lint", "Is this training code at risk? Told from its source alone."),
+    "lint": ("everybit.cli.lint", "Look for unsafe loads and silent mistakes in training code."),
     "seal": ("everybit.cli.seal", "Remember the bytes of model files in a manifest."),
     "verify": ("everybit.cli.verify", "Test whether model files still hold the right bytes."),
     "repair": (
@@ -35,7 +35,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
     "extract": ("everybit.cli.extract", "Save what is whole of a damaged model file or folder."),
     "convert": (
         "everybit.cli.convert",
-        "Turn a pickled checkpoint into safetensors and a sidecar, running none of its code.",
+        "Turn a pickled checkpoint into safetensors and JSON; none of its code runs.",
     ),
     "env": ("everybit.cli.env", "Record what this machine and process run on; compare records."),
     "rule": ("everybit.cli.rule", "Explain a rule: what it means and what to do."),

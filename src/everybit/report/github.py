@@ -1,6 +1,6 @@
 """A verdict as workflow commands of GitHub Actions: annotations at the lines they are about.
 
-The form: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+The form is that of the documentation of GitHub Actions (https://docs.github.com/actions).
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from everybit.files.zips import records as zr
 from everybit.files.zips.archive import Archive, Member, ends_as_archive, read_archive
 
 if TYPE_CHECKING:
-
     from everybit.files.scans.torch_archive import Layout
     from everybit.files.scans.walk import Walk
     from everybit.files.source import ByteSource
