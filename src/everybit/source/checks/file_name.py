@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HOLE: Final = "\0"
 _MAX_DEPTH: Final = 8
 _COUNTING: Final = re.compile(
-    r"epoch|step|iter|round|batch|trial|fold|seed|rank|count|idx|index|time|date|version|now"
+    r"epoch|step|iter|round|batch|trial|fold(?!er)|seed|rank|count|idx|index|time|date|version|now"
     r"|stamp|uuid|hash|score|loss|acc|metric|\bnum|\bi\b|\bj\b|\bk\b|\bn\b|\bt\b|\bit\b|\bep\b",
     re.IGNORECASE,
 )
@@ -59,8 +59,7 @@ def file_name(module: Module, node: ast.expr, changing: frozenset[str]) -> FileN
     text = re.split(r"[\\/]", parts.text)[-1]
     if not text.strip(HOLE):
         return None
-    counted = parts.counted and HOLE in text
-    return FileName(text=text, counted=counted, words=parts.words.lower())
+    return FileName(text=text, counted=parts.counted, words=parts.words.lower())
 
 
 def _parts(module: Module, node: ast.expr, changing: frozenset[str], depth: int) -> FileName | None:
@@ -81,7 +80,7 @@ def _parts(module: Module, node: ast.expr, changing: frozenset[str], depth: int)
             )
         case ast.BinOp(op=ast.Div(), left=left, right=right):
             last = again(right)
-            return _below(left, last)
+            return _below(left, last, changing)
         case ast.BinOp(op=ast.Mod(), left=left, right=right):
             return _formatted(again(left), right, changing)
         case ast.Call(func=ast.Attribute(attr="format", value=value)):
@@ -89,7 +88,7 @@ def _parts(module: Module, node: ast.expr, changing: frozenset[str], depth: int)
         case ast.Call(func=ast.Attribute(attr="join" | "joinpath"), args=[*_, last_node]):
             if isinstance(last_node, ast.Starred):
                 return None
-            return _below(node.func, again(last_node))
+            return _below(node, again(last_node), changing)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[first, *_]) if (
             name in ("str", "fspath", "Path", "PurePath", "abspath", "expanduser", "realpath")
         ):
@@ -156,12 +155,14 @@ def _joined(parts: list[FileName | None]) -> FileName | None:
     )
 
 
-def _below(folder: ast.expr, last: FileName | None) -> FileName | None:
+def _below(folder: ast.expr, last: FileName | None, changing: frozenset[str]) -> FileName | None:
     """Return a name inside a folder: one that counts makes every save a file of its own."""
     if last is None:
         return None
-    text = ast.unparse(folder)
-    return FileName(text=last.text, counted=last.counted, words=f"{last.words} {text}")
+    hole = _hole(folder, changing)
+    return FileName(
+        text=last.text, counted=last.counted or hole.counted, words=f"{last.words} {hole.words}"
+    )
 
 
 def _formatted(

@@ -118,7 +118,8 @@ def _made(module: Module, node: ast.expr) -> str:
 def _of_meaning(meaning: External | Defined) -> str:
     if isinstance(meaning, External):
         if _MADE.fullmatch(meaning.name) and not _NO_MODULE.match(meaning.name):
-            return f"it is made by {meaning.name.removesuffix('()')}"
+            name = meaning.name.removesuffix("()")
+            return f"it is a {name}" if name in _MODULE else f"it is made by {name}"
         return ""
     if not meaning.instance or not isinstance(meaning.node, ast.ClassDef):
         return ""

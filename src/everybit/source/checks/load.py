@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everybit.core.finding import Certainty, Severity
+    from everybit.source.module import Module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +30,7 @@ class Load:
         certainty: Only where the case departs from the rule's default.
         fix: A certain fix.
         falls_through: Whether the argument is true in one turn and false in another.
+        inner: Of a call through a wrapper: the call inside of it, and its file.
         by_default: Whether it is unsafe because an argument is left out.
     """
 
@@ -42,6 +44,7 @@ class Load:
     certainty: Certainty | None = None
     fix: Fix | None = None
     falls_through: bool = False
+    inner: tuple[Module, ast.Call] | None = None
     by_default: bool = False
 
     def hit(self) -> Hit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Certainty, Severity
 from everybit.source.checks.load import Load
-from everybit.source.checks.round_trip import made_here
+from everybit.source.checks.own_bytes import comes_from_itself
 from everybit.source.checks.state_dict_load import loads_state_dict
 from everybit.source.checks.test_code import is_test
 from everybit.source.checks.torch_requirement import Admits, torch_requirement
@@ -66,7 +66,7 @@ def _silent(site: CallSite) -> bool:
     given = [site.argument("weights_only"), site.argument("pickle_module", position=2)]
     if any(each.unknown or any(v is not None for v in each.values) for each in given):
         return False
-    return not (isinstance(site.node, ast.Call) and made_here(site.module, site.node))
+    return not (isinstance(site.node, ast.Call) and comes_from_itself(site.module, site.node))
 
 
 def _fix(sites: list[CallSite]) -> Fix | None:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from everybit.source.canonical import canonical
 from everybit.source.checks.test_code import is_test
 from everybit.source.meaning import Defined, External, Given, Literal
 
@@ -106,8 +107,9 @@ def _target(module: Module, target: ast.expr) -> str:
         return ""
     if target.attr in _DEFAULTS:
         return f"{_LOAD}.{target.attr}" if _LOAD in module.resolve_all(target.value) else ""
-    names = module.resolve_all(target)
-    return next((name for name in names if name == _LOAD or name in _SWITCHES), "")
+    # By its owner: an attribute of another object that holds torch.load is not torch's.
+    owners = (canonical(f"{owner}.{target.attr}") for owner in module.resolve_all(target.value))
+    return next((name for name in owners if name == _LOAD or name in _SWITCHES), "")
 
 
 def _by_call(module: Module, call: ast.Call) -> Iterator[_Replacing]:

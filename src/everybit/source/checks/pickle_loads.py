@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Certainty, Severity
 from everybit.source.checks import loaders
-from everybit.source.checks.index import holder, once
 from everybit.source.checks.load import Load
-from everybit.source.checks.round_trip import made_here
+from everybit.source.checks.own_bytes import comes_from_itself
 from everybit.source.checks.unpickler import Lets, judge_find_class
 from everybit.source.hit import Fix, SetArgument
 
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC302"
 _TENSORS: Final = ("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor")
-#: Called in a function, these show that the bytes come from another process of the same job.
-_OF_THE_JOB: Final = (
-    "torch.distributed.all_gather", "torch.distributed.all_gather_into_tensor",
-    "torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.gather",
-    "torch.distributed.recv", "torch.distributed.scatter", "torch.distributed.all_to_all",
-)  # fmt: skip
 _MARSHAL: Final = (
     "Keep plain values in JSON: marshal is not made for data from outside, and what it reads may "
     "be code."
@@ -52,6 +45,7 @@ def judge_pickle(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{site.name} {does}",
         severity=severity,
@@ -68,6 +62,7 @@ def _object_arrays(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{site.name} {how}: an array of objects in the file can run any code",
         evidence={
@@ -78,24 +73,6 @@ def _object_arrays(site: CallSite) -> Load | None:
         fix=_without_objects(site),
         falls_through=given.may_be_falsy,
     )
-
-
-def comes_from_itself(module: Module, call: ast.Call) -> bool:
-    """Return whether what a call reads was made by the same program, not read from outside."""
-    function = holder(module, call)
-    if isinstance(function, ast.FunctionDef) and function.name == "__setstate__":
-        return True
-    return function in _talking(module) or made_here(module, call)
-
-
-@once
-def _talking(module: Module) -> frozenset[ast.AST]:
-    """Return the functions that exchange data with the other ranks of the same job."""
-    if "distributed" not in module.text:
-        return frozenset()
-    return frozenset(
-        holder(module, site.node) for site in module.calls() if site.name in _OF_THE_JOB
-    ) - {module.tree}
 
 
 def _is_new_shelf(site: CallSite) -> bool:

@@ -39,6 +39,7 @@ def judge_remote(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} {how} trust_remote_code=True: it runs code{of} as it is that day",
         evidence={
@@ -75,6 +76,7 @@ def _hub(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} downloads{of}{at} and {_HUB[site.name]}",
         evidence=_named(repository, revision),

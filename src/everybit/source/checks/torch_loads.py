@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Severity
 from everybit.source.checks import loaders
 from everybit.source.checks.flag import possible
 from everybit.source.checks.load import Load
-from everybit.source.checks.round_trip import made_here
+from everybit.source.checks.own_bytes import comes_from_itself
 from everybit.source.checks.sites import told
 from everybit.source.checks.state_dict_load import loads_state_dict
 from everybit.source.hit import Fix, SetArgument
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 RULE_ID: Final = "SRC301"
+_HUGGING_FACE: Final = re.compile(r"hugging_?face|(?:^|_|\b)hf_|safetensors", re.IGNORECASE)
 _NO_SWITCH: Final = (
     "No argument makes it safe: run `everybit scan` on what it loads before, and load only what "
     "you or somebody you trust has written; `everybit convert` takes it out of pickle."
@@ -54,6 +56,7 @@ def _torch_load(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"torch.load is given pickle_module={pickle}, which switches weights_only off",
         evidence={"argument": "pickle_module", "value": pickle, **_wrapped(site)},
@@ -69,6 +72,7 @@ def _explicit(site: CallSite, given: Argument) -> Load:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} {how}: a pickle in the file can run any code",
         evidence={
@@ -96,6 +100,7 @@ def _from_url(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} {said}: what it downloads{plain} can run any code",
         evidence={"argument": "weights_only", **({"url": url} if url else {}), **_wrapped(site)},
@@ -111,17 +116,24 @@ def _always(site: CallSite) -> Load | None:
     does, severity = loaders.ALWAYS[site.name]
     if site.name.startswith("torch.distributed.checkpoint.load"):
         reader = site.argument("storage_reader", position=1).node
-        if reader is not None and "HuggingFace" in site.module.source(reader):
-            return None  # reads safetensors
+        if reader is not None and _reads_safetensors(site.module, reader):
+            return None
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} {does}",
         evidence={"does": does},
         severity=severity,
         remedy=_NO_SWITCH,
     )
+
+
+def _reads_safetensors(module: Module, reader: ast.expr) -> bool:
+    """Return whether a storage reader is one of Hugging Face's files, by any of its names."""
+    made = [ast.unparse(each) for each in (reader, *module.definitions(reader))]
+    return any(_HUGGING_FACE.search(text) for text in (*made, *module.resolve_all(reader)))
 
 
 def _lightning(site: CallSite) -> Load | None:
@@ -134,6 +146,7 @@ def _lightning(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} has weights_only=False by default for a URL",
         evidence={"argument": "weights_only", "url": url},
@@ -146,6 +159,7 @@ def _accelerate(site: CallSite) -> Load | None:
         return Load(
             rule=RULE_ID,
             node=site.node,
+            inner=site.inner,
             loader=site.name,
             message=f"{told(site)} is given weights_only=False in load_kwargs",
             evidence={"argument": "load_kwargs"},
@@ -155,6 +169,7 @@ def _accelerate(site: CallSite) -> Load | None:
         return Load(
             rule=RULE_ID,
             node=site.node,
+            inner=site.inner,
             loader=site.name,
             message=(
                 f"{told(site)} unpickles the objects registered for checkpointing "
@@ -182,6 +197,7 @@ def _told(site: CallSite) -> Load | None:
     return Load(
         rule=RULE_ID,
         node=site.node,
+        inner=site.inner,
         loader=site.name,
         message=f"{told(site)} is given use_safetensors=False and reads a pickle in its place",
         evidence={"argument": "use_safetensors", **_wrapped(site)},
@@ -224,7 +240,7 @@ def _weights_only(site: CallSite) -> Fix | None:
 
 
 def _made_here(site: CallSite) -> bool:
-    return isinstance(site.node, ast.Call) and made_here(site.module, site.node)
+    return isinstance(site.node, ast.Call) and comes_from_itself(site.module, site.node)
 
 
 def _wrapped(site: CallSite) -> dict[str, Any]:

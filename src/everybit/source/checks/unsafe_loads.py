@@ -85,5 +85,13 @@ def standing_alone(module: Module, rule: str) -> Iterator[Load]:
     """Yield the unsafe loads of one rule that follow no failed load."""
     follow = fallbacks(module)
     for load in unsafe_loads(module):
-        if load.rule == rule and load not in follow:
+        if load.rule == rule and load not in follow and not _told_inside(load):
             yield load
+
+
+def _told_inside(load: Load) -> bool:
+    """Return whether the call inside the wrapper is unsafe by itself, under whatever rule."""
+    if load.inner is None:
+        return False
+    module, call = load.inner
+    return any(each.node is call for each in unsafe_loads(module))
