@@ -1,4 +1,4 @@
-"""A random generator made in a dataset's `__init__` is drawn from in every worker.
+"""A random generator made in a dataset's constructor is drawn from in every worker.
 
 What:
     A `numpy.random.Generator`, `RandomState`, `random.Random` or `torch.Generator` is made in a

@@ -1,4 +1,4 @@
-"""`strict=False`, and nobody looks at which keys were left out.
+"""A load that is not strict, and nobody looks at which keys were left out.
 
 What:
     `load_state_dict(..., strict=False)` (or `safetensors.torch.load_model` and the state-dict

@@ -1,4 +1,4 @@
-"""A file handle opened in a dataset's `__init__` is read in every worker.
+"""A file handle opened in a dataset's constructor is read in every worker.
 
 What:
     A file, HDF5, LMDB, SQLite, zip or tar handle is opened in a dataset's `__init__`, kept on the
