@@ -105,3 +105,12 @@ def test_one_finding_tells_all_loads_of_a_file(tmp_path):
     code = LOAD + 'more = torch.load("b.pt", "cpu")\nsafe = torch.load("c.pt", weights_only=True)\n'
     (finding,) = _project(tmp_path, "requirements.txt", "torch>=1.8\n", code).findings
     assert finding.evidence["lines"] == [3, 4]
+
+
+def test_a_load_for_versions_without_the_argument_is_none(tmp_path):
+    code = (
+        "import torch\n\n\ndef load(path):\n    try:\n"
+        "        return torch.load(path, weights_only=True)\n"
+        "    except TypeError:\n        return torch.load(path)\n"
+    )
+    assert not _project(tmp_path, "requirements.txt", "torch>=1.10\n", code).findings

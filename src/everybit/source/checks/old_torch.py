@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Certainty, Severity
+from everybit.source.checks.fallback import for_old_versions
 from everybit.source.checks.load import Load
 from everybit.source.checks.own_bytes import comes_from_itself
 from everybit.source.checks.state_dict_load import loads_state_dict
@@ -66,7 +66,9 @@ def _silent(site: CallSite) -> bool:
     given = [site.argument("weights_only"), site.argument("pickle_module", position=2)]
     if any(each.unknown or any(v is not None for v in each.values) for each in given):
         return False
-    return not (isinstance(site.node, ast.Call) and comes_from_itself(site.module, site.node))
+    if for_old_versions(site.module, site.node):
+        return False
+    return not comes_from_itself(site.module, site.node)
 
 
 def _fix(sites: list[CallSite]) -> Fix | None:

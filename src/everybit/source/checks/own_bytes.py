@@ -40,21 +40,20 @@ def comes_from_itself(module: Module, call: ast.Call) -> bool:
     if made_here(module, call):
         return True
     source = call.args[0] if call.args else None
-    if source is None or not _takes_bytes(call, source):
+    made = list(_made_of(module, source)) if source is not None else []
+    if not _takes_bytes(call, made):
         return False
     if function in _talking(module):
         return True
-    made = list(_made_of(module, source))
     return any(map(_is_tensor, made)) or _kept_by_object(module, call, made)
 
 
-def _takes_bytes(call: ast.Call, source: ast.expr) -> bool:
+def _takes_bytes(call: ast.Call, made: list[ast.expr]) -> bool:
     """Return whether a load is of bytes in memory, not of a file."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     name = call.func.id if isinstance(call.func, ast.Name) else name
     return name.endswith("loads") or any(
-        isinstance(each, ast.Call) and "BytesIO" in ast.unparse(each.func)
-        for each in ast.walk(source)
+        isinstance(each, ast.Call) and ast.unparse(each.func).endswith("BytesIO") for each in made
     )
 
 
