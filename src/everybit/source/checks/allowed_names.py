@@ -110,19 +110,36 @@ def asks_the_file(site: CallSite) -> bool:
     ]
     if not asked or not site.node.args:
         return False
-    names = _derived(function, set(asked))
+    # A table of the project's own that the names are looked up in is a list of allowed ones: what
+    # is let through must be what a call has made of the names.
+    named = _derived(function, set(asked))
+    made = {
+        call
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and _finds(call) and _comes(call, set(asked), named)
+    }
+    return bool(made) and _comes(site.node.args[0], made, _derived(function, made))
 
-    def comes(node: ast.AST) -> bool:
-        return any(
-            each in asked or (isinstance(each, ast.Name) and each.id in names)
-            for each in ast.walk(node)
-        )
 
-    # A table of the project's own that the names are looked up in is a list of allowed ones.
-    finds = any(
-        comes(call) for call in ast.walk(function) if isinstance(call, ast.Call) and _finds(call)
+def _comes(node: ast.AST, calls: set[ast.Call], names: set[str]) -> bool:
+    """Return whether a node holds one of these calls or names."""
+    return any(
+        each in calls or (isinstance(each, ast.Name) and each.id in names)
+        for each in ast.walk(node)
     )
-    return finds and comes(site.node.args[0])
+
+
+def _bound(target: ast.expr) -> set[str]:
+    """Return the names that an assignment binds, and those of tables that it fills."""
+    return {
+        each.id
+        for each in ast.walk(target)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    } | {
+        each.value.id
+        for each in ast.walk(target)
+        if isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name)
+    }
 
 
 def _finds(call: ast.Call) -> bool:
@@ -135,29 +152,21 @@ def _finds(call: ast.Call) -> bool:
 def _derived(function: ast.AST, asked: set[ast.Call]) -> set[str]:
     """Return the names of a function that hold something which came from these calls."""
     names: set[str] = set()
-
-    def comes(node: ast.AST | None) -> bool:
-        return node is not None and any(
-            each in asked or (isinstance(each, ast.Name) and each.id in names)
-            for each in ast.walk(node)
-        )
-
     for _ in range(4):
         before = len(names)
         for node in ast.walk(function):
             match node:
-                case ast.Assign(targets=targets, value=value) if comes(value):
-                    names.update(
-                        n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)
-                    )
-                case ast.For(target=target, iter=source) if comes(source):
-                    names.update(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-                case ast.comprehension(target=target, iter=source) if comes(source):
-                    names.update(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+                case ast.Assign(targets=targets, value=value) if _comes(value, asked, names):
+                    names.update(name for target in targets for name in _bound(target))
+                case (
+                    ast.For(target=target, iter=source)
+                    | ast.comprehension(target=target, iter=source)
+                ) if _comes(source, asked, names):
+                    names.update(_bound(target))
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend" | "add"),
                     args=[value],
-                ) if comes(value):
+                ) if _comes(value, asked, names):
                     names.add(name)
                 case _:
                     pass
