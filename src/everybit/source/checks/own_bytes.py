@@ -23,7 +23,8 @@ _OF_THE_JOB: Final = frozenset(
     )
 )  # fmt: skip
 #: Functions that give bytes another form.
-_FORMS: Final = frozenset({"BytesIO", "bytes", "bytearray", "memoryview"})
+_FORMS: Final = frozenset({"BytesIO", "bytes", "bytearray", "memoryview", "open"})
+_TEMPORARY: Final = ("tempfile.", "NamedTemporaryFile", "mkstemp", "mkdtemp", "TemporaryDirectory")
 _MAX_DEPTH: Final = 6
 
 
@@ -42,7 +43,7 @@ def comes_from_itself(module: Module, call: ast.Call) -> bool:
     source = call.args[0] if call.args else None
     made = list(_made_of(module, source)) if source is not None else []
     if not _takes_bytes(call, made):
-        return False
+        return _temporary_of_object(module, call, made)
     if function in _talking(module):
         return True
     return any(map(_is_tensor, made)) or _kept_by_object(module, call, made)
@@ -113,10 +114,38 @@ def _kept_by_object(module: Module, call: ast.Call, made: list[ast.expr]) -> boo
     return owner is not None and owner in _pickling_classes(module)
 
 
+def _temporary_of_object(module: Module, call: ast.Call, made: list[ast.expr]) -> bool:
+    """Return whether a file is a temporary one that the same object has made and written."""
+    owner = module.enclosing(call, ast.ClassDef)
+    if owner is None or owner not in _pickling_classes(module):
+        return False
+    attributes = {
+        each.attr
+        for each in made
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == "self"
+    }
+    values = [value for name in attributes for value in _values(module, owner, name)]
+    return any(word in ast.unparse(value) for value in values for word in _TEMPORARY)
+
+
+def _values(module: Module, owner: ast.ClassDef, name: str) -> Iterator[ast.expr]:
+    """Yield what a class gives one of its attributes: in its methods, and as a default."""
+    yield from filter(None, module.self_assignments(owner).get(name, ()))
+    for each in owner.body:
+        match each:
+            case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value):
+                if target == name:
+                    yield value
+            case _:
+                pass
+
+
 @once
 def _pickling_classes(module: Module) -> frozenset[ast.AST | None]:
     return frozenset(
         module.enclosing(node, ast.ClassDef)
         for node in module.call_nodes
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "dumps"
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("dump", "dumps")
     )

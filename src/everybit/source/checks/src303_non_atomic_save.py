@@ -23,6 +23,10 @@ WORDS: Final = ("save",)
 
 #: Names that stay the same while what they hold is written again and again.
 _STAYS: Final = re.compile(r"(?:^|[^a-z])(?:latest|last|best|newest)(?:[^a-z]|$)", re.IGNORECASE)
+#: What is lost where it is lost.
+_STATE: Final = re.compile(
+    r"state|check_?point|ckpt|chkpt|model|weights|params|network|snapshot|resume", re.IGNORECASE
+)
 #: A name that is not the final one.
 _TEMPORARY: Final = re.compile(r"te?mp|\.part\b|partial|\bbuf(?:fer)?\b|bytesio|\.new\b|incomplete")
 _RENAMES: Final = ("os.replace", "os.rename", "os.renames", "os.link", "shutil.move", "shutil.copy")
@@ -67,7 +71,7 @@ def _hit(site: CallSite, name: FileName, *, in_loop: bool, loaded: bool) -> Hit:
 def _stays(module: Module, site: CallSite, name: FileName, loops: tuple[ast.AST, ...]) -> bool:
     if name.counted or _TEMPORARY.search(name.words):
         return False
-    if name.constant and loops:
+    if name.constant and loops and _is_checkpoint(site, name):
         return True
     if _STAYS.search(name.shown) is None:
         return False
@@ -79,6 +83,14 @@ def _stays(module: Module, site: CallSite, name: FileName, loops: tuple[ast.AST,
     if function is module.tree:
         return False
     return _first_loops(module).get(function, site.node.lineno) >= site.node.lineno
+
+
+def _is_checkpoint(site: CallSite, name: FileName) -> bool:
+    """Return whether what is saved is a state to go on from, by its name or the file's."""
+    saved = site.argument("obj", position=0).node
+    if saved is not None and _STATE.search(ast.unparse(saved)) is not None:
+        return True
+    return isinstance(saved, ast.Dict) or _STATE.search(name.text) is not None
 
 
 @once
