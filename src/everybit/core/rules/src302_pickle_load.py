@@ -19,9 +19,10 @@ What to do:
     name that is not on a list. `everybit scan FILE` tells what a pickle would run.
 
 Known false alarms:
-    A file that nobody else can write to, such as a cache. Bytes that the same function pickled
-    before, and `__setstate__`, which runs only while something is unpickled already, are not
-    reported.
+    A file that nobody else can write to, such as a cache. Not reported are bytes that the same
+    function pickled before, that the same object keeps or wrote to its temporary file, that come
+    from the other ranks of the job by a collective, and `__setstate__`, which runs only while
+    something is unpickled already.
 """
 
 from everybit.core.finding import Certainty, Severity

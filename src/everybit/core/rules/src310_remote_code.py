@@ -18,7 +18,8 @@ What to do:
     `"owner/repo:<40 hex digits>"` for torch.hub. Or keep a copy of the code in your project.
 
 Known false alarms:
-    Repositories of your own. Name the commit all the same.
+    Repositories of your own. Name the commit all the same. A flag or parameter that is off unless
+    somebody asks for it is not reported.
 """
 
 from everybit.core.finding import Certainty, Severity
