@@ -15,7 +15,6 @@ must not be found on files that are whole, is `harmless_campaign.py`.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench import kept
 from bench.damages import KINDS, Changed, changed_spans
 from bench.places import Laid, lay
 from bench.subjects import SUBJECTS, Subject
@@ -330,12 +330,10 @@ def main() -> int:
     parser.add_argument("--subject", action="append", default=[])
     parser.add_argument("--kind", action="append", default=[])
     parser.add_argument("--place", type=Path, help="where to keep the files while it runs")
-    parser.add_argument("--merge", type=Path, nargs="+", help="join result files, run nothing")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--write", action="store_true", help="write the section of the docs")
+    kept.add_options(parser)
     options = parser.parse_args()
     if options.merge:
-        result = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.merge])
+        result = merge(kept.read_parts(options.merge))
     else:
         result = {
             "commit": commit(),
@@ -347,8 +345,7 @@ def main() -> int:
                 place=options.place,
             ),
         }
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    kept.write_result(result, options.out)
     if options.write:
         text = (
             "## Damage on every format\n\n`python bench/files_campaign.py`: "

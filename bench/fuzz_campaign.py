@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from bench import kept
 from bench.files_campaign import commit
 from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
 from bench.table import write_section
@@ -129,8 +130,7 @@ def campaign(
                 result.get("cpu_seconds", 0.0) + told.get("cpu_seconds", 0.0), 1
             )
             result["seconds"] = round(time.perf_counter() - began, 1)
-            if out is not None:
-                out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            kept.write_result(result, out)
             print(f"{at} of {inputs}: {result['num_failures']} failures", file=sys.stderr)
     return result
 
@@ -178,14 +178,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0, help="begin no batch after so long")
     parser.add_argument("--place", type=Path, help="where scratch files lie")
     parser.add_argument("--again", type=int, action="append", help="read one input, here")
-    parser.add_argument("--merge", type=Path, nargs="+", help="add up result files, run nothing")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--write", action="store_true", help="write the section of the docs")
+    kept.add_options(parser)
     options = parser.parse_args()
     if options.merge:
-        total = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.merge])
-        if options.out is not None:
-            options.out.write_text(json.dumps(total, indent=1) + "\n", encoding="utf-8")
+        total = merge(kept.read_parts(options.merge))
+        kept.write_result(total, options.out)
         if options.write:
             write_section("fuzz", section(total))
         return int(bool(total["num_failures"]))

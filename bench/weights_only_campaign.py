@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+from bench import kept
 from bench.files_campaign import commit
 from bench.table import write_section
 from bench.weights_only_classes import REASONS, reason_of
@@ -103,8 +104,7 @@ def campaign(
             result["died"] = (result["died"] + told["died"])[:_MAX_KEPT]
             result |= {"done": at, "counts": dict(counts), **explained(refused, examples)}
             result["seconds"] = round(time.perf_counter() - began, 1)
-            if out is not None:
-                out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            kept.write_result(result, out)
             print(f"{at} of {files}: {len(result['broken'])} broken", file=sys.stderr)
     return result
 
@@ -169,14 +169,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=0, help="begin no batch after so long")
     parser.add_argument("--place", type=Path, help="where scratch files lie")
-    parser.add_argument("--merge", type=Path, nargs="+", help="add up result files, run nothing")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--write", action="store_true", help="write the section of the docs")
+    kept.add_options(parser)
     options = parser.parse_args()
     if options.merge:
-        total = merge([json.loads(path.read_text(encoding="utf-8")) for path in options.merge])
-        if options.out is not None:
-            options.out.write_text(json.dumps(total, indent=1) + "\n", encoding="utf-8")
+        total = merge(kept.read_parts(options.merge))
+        kept.write_result(total, options.out)
     else:
         until = time.time() + 60 * options.minutes if options.minutes else 0
         run = campaign(

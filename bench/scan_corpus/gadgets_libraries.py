@@ -15,6 +15,7 @@ from bench.scan_corpus.sample import (
     UNKNOWN,
     ZEN,
     Sample,
+    slug_of,
     write_bytes,
 )
 
@@ -123,9 +124,8 @@ def samples() -> Iterator[Sample]:
     """One file for each row."""
     rows = [("torch", row) for row in _TORCH] + [("other", row) for row in _NUMPY]
     for index, (group, (kind, source, module, name, arguments, proof, expect)) in enumerate(rows):
-        slug = f"{module}-{name}".replace(".", "-").replace("_", "-").strip("-")
         yield Sample(
-            name=f"library-{group}-{index:02d}-{slug}.pkl",
+            name=f"library-{group}-{index:02d}-{slug_of(module, name)}.pkl",
             kind=f"libraries: {kind}",
             source=source,
             write=write_bytes(whole(of(module, name)(*arguments))),
@@ -135,9 +135,8 @@ def samples() -> Iterator[Sample]:
             needs=module,
         )
     for index, (source, module, name, arguments) in enumerate(_ELSEWHERE):
-        slug = f"{module}-{name}".replace(".", "-").replace("_", "-").strip("-")
         yield Sample(
-            name=f"library-elsewhere-{index:02d}-{slug}.pkl",
+            name=f"library-elsewhere-{index:02d}-{slug_of(module, name)}.pkl",
             kind="libraries: not installed here",
             source=source,
             write=write_bytes(whole(of(module, name)(*arguments))),

@@ -18,6 +18,7 @@ from bench.scan_corpus.sample import (
     UNKNOWN,
     ZEN,
     Sample,
+    slug_of,
     write_bytes,
 )
 
@@ -198,9 +199,8 @@ def samples() -> Iterator[Sample]:
     rows = (("code", _CODE), ("process", _COMMANDS), ("file", _FILES), ("other", _OTHERS))
     for group, table in rows:
         for index, (kind, source, module, name, arguments, proof) in enumerate(table):
-            slug = f"{module}-{name}".replace(".", "-").replace("_", "-").strip("-")
             yield Sample(
-                name=f"stdlib-{group}-{index:02d}-{slug}.pkl",
+                name=f"stdlib-{group}-{index:02d}-{slug_of(module, name)}.pkl",
                 kind=f"standard library: {kind}",
                 source=source,
                 write=write_bytes(whole(of(module, name)(*arguments))),

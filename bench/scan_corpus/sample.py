@@ -55,6 +55,11 @@ class Sample:
     slow: bool = False
 
 
+def slug_of(module: str, name: str) -> str:
+    """The part of a file's name that says what it calls."""
+    return f"{module}-{name}".replace(".", "-").replace("_", "-").strip("-")
+
+
 def write_bytes(data: bytes) -> Callable[[Path], None]:
     """Return a writer of these bytes."""
 

@@ -52,7 +52,7 @@ def read_layout(path: Path) -> Model:
 
 
 def _read_folder(folder: Path) -> Model:
-    names = _list(folder)
+    names = list_names(folder)
     if METADATA_NAME in names or any(name.endswith(".distcp") for name in names):
         return _read_dcp(folder, names)
     indexes = sorted((name for name in names if is_index(name)), key=_safetensors_first)
@@ -111,7 +111,7 @@ def _read_sharded(index: Path) -> Model:
 
 
 def _read_dcp(folder: Path, names: list[str] | None = None) -> Model:
-    names = _list(folder) if names is None else names
+    names = list_names(folder) if names is None else names
     found = Found()
     if METADATA_NAME in names:
         add_dcp(found, folder)
@@ -153,7 +153,12 @@ def _refuse_repeated(found: Found, folder: Path) -> None:
             )
 
 
-def _list(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
+    """Return the names of the files right in a folder, sorted, without hidden ones.
+
+    Raises:
+        PathError: It cannot be read, or holds more than 100,000 files.
+    """
     names = []
     try:
         for entry in os.scandir(folder):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.errors import PathError
 from everybit.files.damage import malformed
 from everybit.files.formats import torch_legacy, torch_tar
-from everybit.files.formats.placing import Held
+from everybit.files.formats.placing import Held, hold_member
 from everybit.files.formats.torch_zip import find_root, read_pickle
 from everybit.files.pickles.nodes import Blob, Call, Persistent, TupleNode
 from everybit.files.pickles.opcodes import interpret
@@ -18,7 +18,6 @@ from everybit.files.tensor import FileFormat
 from everybit.files.window import Window
 from everybit.files.zips.archive import Member, read_archive
 from everybit.files.zips.members import read_member
-from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,9 +157,9 @@ def _from_zip(source: ByteSource, path: str, base: int) -> Origin:
     return Origin(
         path=path,
         pickle=pickle,
-        record=_held(record, base),
+        record=hold_member(record, base),
         held={
-            name.removeprefix(prefix): _held(member, base)
+            name.removeprefix(prefix): hold_member(member, base)
             for name, member in members.items()
             if name.startswith(prefix)
         },
@@ -174,16 +173,3 @@ def _small(source: ByteSource, record: Member | None) -> str:
     if record is None or not record.usable or record.size > _MAX_RECORD_BYTES:
         return ""
     return read_member(source, record, _MAX_RECORD_BYTES).decode("ascii", "replace").strip()
-
-
-def _held(member: Member, base: int) -> Held:
-    found = Held(
-        label=f"member {member.name}",
-        member=member.name,
-        start=member.start,
-        end=member.end,
-        size=member.size,
-        compressed=member.method != STORED,
-        unplaced=not member.usable,
-    )
-    return replace(found, start=found.start + base, end=found.end + base) if base else found

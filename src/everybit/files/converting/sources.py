@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -11,13 +10,13 @@ from everybit.core.errors import PathError
 from everybit.files.checks.shard_index import is_index
 from everybit.files.formats.dcp_metadata import METADATA_NAME
 from everybit.files.identify import identify
+from everybit.files.model_layout import list_names
 from everybit.files.source import ByteSource
 from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MAX_FILES: Final = 100_000
 _TAKEN: Final = frozenset(
     {
         FileFormat.TORCH_ZIP,
@@ -96,7 +95,7 @@ def _sharded(index: Path) -> Unit:
 
 
 def _in_folder(folder: Path) -> Job:
-    names = _list(folder)
+    names = list_names(folder)
     if METADATA_NAME in names or any(name.endswith(".distcp") for name in names):
         job = Job(units=[Unit(shape=Shape.DCP, root=folder, stem=_MODEL)])
         rest = [n for n in names if n != METADATA_NAME and not n.endswith(".distcp")]
@@ -151,16 +150,3 @@ def _listed(index: Path) -> set[str]:
 def _stem(name: str) -> str:
     stem = name.rpartition(".")[0] or name
     return _MODEL if stem in _MAIN_STEMS else stem
-
-
-def _list(folder: Path) -> list[str]:
-    names = []
-    try:
-        for entry in os.scandir(folder):
-            if entry.is_file() and (not entry.name.startswith(".") or entry.name == METADATA_NAME):
-                names.append(entry.name)
-            if len(names) > _MAX_FILES:
-                raise PathError(f"holds more than {_MAX_FILES} files", where=str(folder))
-    except OSError as error:
-        raise PathError.from_os_error(error, folder) from error
-    return sorted(names)

@@ -14,9 +14,11 @@ from everybit.files.tensor import (
     normal_stride,
     shape_problem,
 )
+from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:
     from everybit.files.pickles.torch_values import TensorSpec
+    from everybit.files.zips.archive import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,19 @@ class Held:
     size: int
     compressed: bool = False
     unplaced: bool = False
+
+
+def hold_member(member: Member, base: int = 0) -> Held:
+    """Return where a member's bytes lie; `base` is where its archive begins in the file."""
+    return Held(
+        label=f"member {member.name}",
+        member=member.name,
+        start=member.start + base,
+        end=member.end + base,
+        size=member.size,
+        compressed=member.method != STORED,
+        unplaced=not member.usable,
+    )
 
 
 def place_tensor(

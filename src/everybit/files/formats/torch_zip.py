@@ -11,7 +11,7 @@ from everybit.core.verdict import Skipped
 from everybit.files import crc32
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError, malformed
-from everybit.files.formats.placing import Held, place_tensor
+from everybit.files.formats.placing import hold_member, place_tensor
 from everybit.files.pickles.opcodes import interpret
 from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.torch_objects import find_tensors
@@ -19,7 +19,7 @@ from everybit.files.structure import TENSORS, Structure
 from everybit.files.tensor import FileFormat, FileTensor
 from everybit.files.zips.archive import Archive, Member, read_archive
 from everybit.files.zips.members import read_member
-from everybit.files.zips.records import END, STORED, parse_central
+from everybit.files.zips.records import END, parse_central
 from everybit.files.zips.recovery import recover
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ def _place(
     skipped = [Skipped(what="some tensor names", why=note, promised=False) for note in notes]
     for spec in specs:
         member = members.get(f"{root}data/{spec.storage.key}") if spec.storage else None
-        held = _held(member) if member is not None else None
-        placed = place_tensor(spec, held, _held(record), big_endian=big_endian)
+        held = hold_member(member) if member is not None else None
+        placed = place_tensor(spec, held, hold_member(record), big_endian=big_endian)
         if isinstance(placed, FileTensor):
             tensors.append(placed)
         elif not isinstance(placed, Damage):
@@ -212,15 +212,3 @@ def _byte_order(source: ByteSource, record: Member | None) -> tuple[bool, list[D
     where = Location(member=record.name, byte_range=(record.start, record.end))
     message = f"its byteorder record says {text[:16]!r}, neither little nor big"
     return False, [Damage(rule="FIL107", message=message, where=where)]
-
-
-def _held(member: Member) -> Held:
-    return Held(
-        label=f"member {member.name}",
-        member=member.name,
-        start=member.start,
-        end=member.end,
-        size=member.size,
-        compressed=member.method != STORED,
-        unplaced=not member.usable,
-    )

@@ -24,7 +24,8 @@ _MAX_KEY: Final = 1024
 #: An array of objects, text or records: there are no numbers in it to vouch for.
 NOT_NUMBERS: Final = "an array of something else than numbers"
 
-_STORAGE_DTYPES: Final = {
+#: Dtype of the elements of each class of storages.
+STORAGE_DTYPES: Final = {
     "DoubleStorage": "float64",
     "FloatStorage": "float32",
     "HalfStorage": "float16",
@@ -127,7 +128,7 @@ def describe_storage(node: Node) -> Storage:
     if len(parts) < 5 or as_text(parts[0]) != "storage":
         raise OddError("its storage is not one that torch writes")
     kind, key, location, count = parts[1:5]
-    dtype = _STORAGE_DTYPES.get(kind.name.rpartition(".")[2]) if isinstance(kind, Global) else None
+    dtype = STORAGE_DTYPES.get(kind.name.rpartition(".")[2]) if isinstance(kind, Global) else None
     if dtype is None:
         named = kind.qualified if isinstance(kind, Global) else "its storage's type"
         raise OddError(f"{named} is no storage type known to this release")
@@ -151,7 +152,7 @@ def storage_dtype(kind: Node) -> str | None:
     if not isinstance(kind, Global):
         return None
     name = kind.name.rpartition(".")[2]
-    return _STORAGE_DTYPES.get(name) or _STORAGE_DTYPES.get(f"{name.removesuffix('Tensor')}Storage")
+    return STORAGE_DTYPES.get(name) or STORAGE_DTYPES.get(f"{name.removesuffix('Tensor')}Storage")
 
 
 def as_text(node: Node) -> Node:

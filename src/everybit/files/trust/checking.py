@@ -46,13 +46,9 @@ def check_trust(target: Path, policy: Policy) -> Outcome:
         files = list_files(target, dangling=True)
         names = sorted({name for name, path in files.items() if _is_model(path)} | _listed(seals))
         for name in names:
-            prefix = _nearest(name, seals)
-            below = None if prefix is None else seals[prefix]
-            known = below.entry(name.removeprefix(prefix or "")) if below is not None else None
-            _judge(target / name, name, policy, below if known is not None else None, outcome)
+            _judge(target / name, name, policy, _nearest(name, seals), outcome)
     else:
-        seal, name = _above(target, policy, outcome)
-        _judge(target, name, policy, seal, outcome)
+        _judge(target, target.name, policy, _above(target, policy, outcome), outcome)
     return outcome
 
 
@@ -93,24 +89,24 @@ def _listed(seals: dict[str, _Seal]) -> set[str]:
     }
 
 
-def _nearest(name: str, seals: dict[str, _Seal]) -> str | None:
-    """Return the manifest in the nearest folder above a file that seals it."""
+def _nearest(name: str, seals: dict[str, _Seal]) -> _Seal | None:
+    """Return the seal in the nearest folder above a file that seals it."""
     fitting = [
         prefix
         for prefix, seal in seals.items()
         if name.startswith(prefix) and seal.entry(name.removeprefix(prefix)) is not None
     ]
-    return max(fitting, key=len, default=None)
+    return seals[max(fitting, key=len)] if fitting else None
 
 
-def _above(path: Path, policy: Policy, outcome: Outcome) -> tuple[_Seal | None, str]:
+def _above(path: Path, policy: Policy, outcome: Outcome) -> _Seal | None:
     """Return the nearest seal of a single file."""
     for folder in path.absolute().parents:
         seal = _Seal(folder, policy, outcome, "")
         name = path.absolute().relative_to(folder).as_posix()
         if seal.entry(name) is not None:
-            return seal, path.name
-    return None, path.name
+            return seal
+    return None
 
 
 def _is_model(path: Path) -> bool:

@@ -10,28 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from everybit.files.pickles import torch_values
+
 #: The releases that the table speaks of.
 VERSIONS: Final = ("2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13")
 
 #: `torch.<name>` -> canonical dtype name; the storage classes of before 2.0 and what they hold.
 STORAGE_DTYPES: Final = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "BFloat16Storage": "bfloat16",
-    "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64",
-    "QInt8Storage": "qint8",
-    "QInt32Storage": "qint32",
-    "QUInt8Storage": "quint8",
-    "QUInt4x2Storage": "quint4x2",
-    "QUInt2x4Storage": "quint2x4",
+    name: dtype for name, dtype in torch_values.STORAGE_DTYPES.items() if name != "UntypedStorage"
 }
 _CUDA_STORAGES: Final = frozenset(name for name in STORAGE_DTYPES if not name.startswith("Q"))
 
