@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 #: The largest cadence: steps are counted in no more bits than this.
 MAX_EVERY: Final = 2**31
+_FROM_ZERO: Final = (
+    "replay_every",
+    "replicas_every",
+    "max_rewinds",
+    "pause_timeout_s",
+    "patience_s",
+    "incident_mb",
+    "max_incidents",
+)
 _OUR_TABLE: Final = re.compile(
     rb"""^\s*\[+\s*["']?tool["']?\s*\.\s*["']?everybit\b""", re.MULTILINE
 )
@@ -37,6 +46,7 @@ class OnFinding(StrEnum):
     PAUSE = "pause"
     STOP = "stop"
     HEAL = "heal"
+    REWIND = "rewind"
 
 
 class Format(StrEnum):
@@ -85,6 +95,29 @@ class Config:
     numerics: bool = _option(
         True, "Judge losses, gradients, weights and moments by their values.", "run"
     )
+    replay_every: int = _option(
+        100,
+        "Compute every N-th checked step a second time and compare (0: only when a sensor asks).",
+        "run",
+        metavar="N",
+    )
+    replicas_every: int = _option(
+        1,
+        "Compare the ranks' copies of the model every N checked steps (0: never).",
+        "run",
+        metavar="N",
+    )
+    spot_checks: bool = _option(
+        False, "Test matrix products and convolutions by checksums while they are computed.", "run"
+    )
+    preflight: bool = _option(
+        False,
+        "Tell at the first step whether this job repeats bit for bit, and what does not.",
+        "run",
+    )
+    max_rewinds: int = _option(
+        3, "Go back so many times for one step, then stop.", "run", metavar="N"
+    )
     pause_timeout_s: int = _option(
         86_400, "Let a paused job go on after so many seconds.", "run", metavar="SECONDS"
     )
@@ -122,7 +155,7 @@ class Config:
             raise ConfigError(f"every must be {MAX_EVERY} at most")
         if not 1 <= self.scrub_percent <= 100:
             raise ConfigError("scrub_percent must be from 1 to 100")
-        for name in ("pause_timeout_s", "patience_s", "incident_mb", "max_incidents"):
+        for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) <= MAX_EVERY:
                 raise ConfigError(f"{name} must be from 0 to {MAX_EVERY}")
         if self.webhook is not None:

@@ -44,7 +44,7 @@ class Checks:
 
     def __init__(self, state: CarriedState, config: Config, rank: int, loads: Check) -> None:
         readout = Readout()
-        heal = config.on_finding is OnFinding.HEAL
+        heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
         patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
         gradients = Gradients(state, state.writers, shadow=config.shadow, measure=config.numerics)
         state.measure = config.numerics

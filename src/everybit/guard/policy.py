@@ -53,6 +53,7 @@ def policy_for(on_finding: OnFinding) -> Policy:
         OnFinding.WARN: warn,
         OnFinding.PAUSE: warn,
         OnFinding.HEAL: warn,
+        OnFinding.REWIND: warn,
         OnFinding.STOP: stop,
     }
     return policies[on_finding]

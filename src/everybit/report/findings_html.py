@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from everybit.report.run_summary import LogSummary
 
 #: Findings beyond these are a table, and beyond the table a count.
-MAX_CARDS: Final = 60
+MAX_CARDS: Final = 100
 MAX_ROWS: Final = 500
 #: Findings that have a place on the page to go to.
 NUM_SHOWN: Final = MAX_CARDS + MAX_ROWS
