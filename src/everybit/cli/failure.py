@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 
 import click
 
@@ -54,6 +53,8 @@ def exit_code_of(error: BaseException) -> int:
         extra = _EXTRAS[error.name]
         tell(f"{error.name} is not installed; `pip install 'everybit[{extra}]'` adds it")
         return EXIT_USAGE
+    import traceback
+
     traceback.print_exception(error)
     tell(
         f"internal error ({type(error).__name__}), not a finding; nothing can be concluded, "

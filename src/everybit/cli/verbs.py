@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Final
 
@@ -84,6 +83,8 @@ class VerbGroup(click.Group):
         """Find the verb; an unknown one suggests the nearest."""
         name = str(args[0])
         if name not in VERBS and not name.startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(name.lower(), VERBS, n=1, cutoff=0.5)
             advice = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(VERBS)}"
             raise click.UsageError(f"no verb {name!r}; {advice}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from everybit.core.errors import PathError
@@ -46,6 +45,8 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             path.write_bytes(data)
             return
         mode = mode if found is None else stat.S_IMODE(found)
+        import tempfile  # loads much that nothing else here needs
+
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:

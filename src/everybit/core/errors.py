@@ -13,7 +13,6 @@ The tree::
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ class ConfigError(UsageError):
     @classmethod
     def unknown_key(cls, key: str, known: Iterable[str], *, where: str) -> ConfigError:
         """Build the error for an unknown key; suggests the nearest known one."""
+        import difflib
+
         known = sorted(known)
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         todo = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
-from everybit.core.change import MAX_LISTED, as_ranges
 from everybit.core.link import Link
 
 if TYPE_CHECKING:
@@ -115,6 +112,8 @@ class Location:
 
 def place_elements(elements: Iterable[int]) -> dict[str, Any]:
     """Return the `Location` keyword for some elements: a list, or ranges for more than 16."""
+    from everybit.core.change import MAX_LISTED, as_ranges
+
     listed = sorted(set(elements))
     if len(listed) <= MAX_LISTED:
         return {"elements": tuple(listed)}
@@ -145,12 +144,15 @@ class Finding:
     remedy: str
 
     def __post_init__(self) -> None:
-        if not self.where.to_json():
+        if self.where.path is None and not self.where.to_json():
             raise ValueError(f"a finding needs a place ({self.rule})")
 
     @property
     def id(self) -> str:
         """Twelve hex digits, the same for the same rule at the same place."""
+        import hashlib
+        import json
+
         key = json.dumps([self.rule, self.where.to_json()], sort_keys=True)
         return hashlib.sha256(key.encode()).hexdigest()[:12]
 

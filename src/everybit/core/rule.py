@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import inspect
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -64,6 +62,8 @@ class Rule:
     @property
     def sections(self) -> dict[str, str]:
         """The docstring's sections: `{heading: text}`, in order."""
+        import inspect
+
         found: dict[str, list[str]] = {}
         lines: list[str] = []
         for line in inspect.cleandoc(self.doc).splitlines()[1:]:
@@ -132,6 +132,8 @@ def rule(key: str) -> Rule:
         wanted = key.lower().replace("-", "_")
         stem = next((name for name in _files().values() if name[7:] == wanted), None)
     if stem is None:
+        import difflib
+
         names = [*_files(), *(stem[7:].replace("_", "-") for stem in _files().values())]
         near = difflib.get_close_matches(key.upper(), names, n=1, cutoff=0.6)
         near = near or difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
