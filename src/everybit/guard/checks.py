@@ -16,6 +16,7 @@ from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.record import RecordCheck
+from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 
@@ -69,6 +70,9 @@ class Checks:
             self._all.append(
                 NumericsCheck(state, readout, gradients, rank=rank, every=config.every)
             )
+        self._all.append(
+            RecomputeCheck(rank=rank, every=config.replay_every, name_of=state.members.name_of_part)
+        )
         self._all.append(self.record)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
@@ -106,6 +110,8 @@ class Checks:
         for check in self._all:
             check.phase(name)
 
-    def coverage(self) -> Coverage:
-        """Return what the checks say of themselves."""
+    def close(self) -> Coverage:
+        """End the checks; return what they say of themselves."""
+        for check in self._all:
+            check.close()
         return sum((check.coverage() for check in self._all), Coverage())

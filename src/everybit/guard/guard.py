@@ -180,7 +180,7 @@ class Guard:
                 config=self.config,
                 fault=self._fence.fault,
             )
-            + self._checks.coverage()
+            + self._checks.close()
             + self._response.close(),
             stats={**stats_of(state), "stopped": reason is EndReason.STOPPED},
         )

@@ -76,6 +76,14 @@ class Members:
             return None
         return next((name for ref, name in self._optimizers if ref() is optimizer), None)
 
+    def name_of_part(self, module: torch.nn.Module) -> str:
+        """Return the qualified name of a module of a root, wrappers left out; "" for another."""
+        for root, _ in self.roots:
+            for name, part in unwrap(root).named_modules():
+                if part is module:
+                    return str(name)
+        return ""
+
     def owns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the optimizer updates any tracked parameter."""
         tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}
