@@ -1,8 +1,11 @@
-"""What a pickle describes, as inert values: nothing here is ever called or imported."""
+"""What a pickle describes, as inert values: nothing here is ever called or imported.
+
+Plain classes with slots: they are made by the million, and a dataclass takes half a millisecond to
+define, which every start of the command would pay for each of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,6 @@ if TYPE_CHECKING:
 Node = Any
 
 
-@dataclass(slots=True, eq=False)
 class Global:
     """A name that the pickle asks to import.
 
@@ -24,10 +26,13 @@ class Global:
         legacy: A protocol below 3 is in force, so that Python 3 maps names of Python 2.
     """
 
-    module: str
-    name: str
-    position: int
-    legacy: bool = False
+    __slots__ = ("legacy", "module", "name", "position")
+
+    def __init__(self, module: str, name: str, position: int, legacy: bool = False) -> None:
+        self.module = module
+        self.name = name
+        self.position = position
+        self.legacy = legacy
 
     @property
     def qualified(self) -> str:
@@ -45,7 +50,6 @@ class CallKind(StrEnum):
     OBJ = "obj"
 
 
-@dataclass(slots=True, eq=False)
 class Call:
     """A call that unpickling would make, recorded and not made.
 
@@ -60,14 +64,19 @@ class Call:
         pairs: What SETITEM gave to it.
     """
 
-    kind: CallKind
-    function: Node
-    args: Node
-    kwargs: Node
-    position: int
-    state: Node = None
-    items: list[Node] = field(default_factory=list)
-    pairs: list[tuple[Node, Node]] = field(default_factory=list)
+    __slots__ = ("args", "function", "items", "kind", "kwargs", "pairs", "position", "state")
+
+    def __init__(
+        self, kind: CallKind, function: Node, args: Node, kwargs: Node, position: int
+    ) -> None:
+        self.kind = kind
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.position = position
+        self.state: Node = None
+        self.items: list[Node] = []
+        self.pairs: list[tuple[Node, Node]] = []
 
     @property
     def name(self) -> str:
@@ -80,64 +89,80 @@ class Call:
         return self.args.items if isinstance(self.args, TupleNode) else []
 
 
-@dataclass(slots=True, eq=False)
 class TupleNode:
-    """A tuple."""
+    """A tuple of `items`."""
 
-    items: list[Node]
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node]) -> None:
+        self.items = items
 
 
-@dataclass(slots=True, eq=False)
 class ListNode:
-    """A list."""
+    """A list of `items`."""
 
-    items: list[Node]
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node]) -> None:
+        self.items = items
 
 
-@dataclass(slots=True, eq=False)
 class SetNode:
-    """A set, or a frozenset (`frozen`)."""
+    """A set of `items`, or a frozenset (`frozen`)."""
 
-    items: list[Node]
-    frozen: bool = False
+    __slots__ = ("frozen", "items")
+
+    def __init__(self, items: list[Node], frozen: bool = False) -> None:
+        self.items = items
+        self.frozen = frozen
 
 
-@dataclass(slots=True, eq=False)
 class DictNode:
-    """A dictionary; a later pair of an equal key wins."""
+    """A dictionary of `pairs`; a later pair of an equal key wins."""
 
-    pairs: list[tuple[Node, Node]]
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[Node, Node]]) -> None:
+        self.pairs = pairs
 
 
-@dataclass(slots=True, eq=False)
 class Blob:
     """A bytes object, or a bytearray (`mutable`), and where it stands in the pickle."""
 
-    data: bytes
-    start: int
-    mutable: bool = False
+    __slots__ = ("data", "mutable", "start")
+
+    def __init__(self, data: bytes, start: int, mutable: bool = False) -> None:
+        self.data = data
+        self.start = start
+        self.mutable = mutable
 
 
-@dataclass(slots=True, eq=False)
 class Text:
-    """A string that was written as 8-bit text (protocol 0 and 1), kept undecoded."""
+    """A string that was written as 8-bit text (protocol 0 and 1), kept undecoded in `data`."""
 
-    data: bytes
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
-@dataclass(slots=True, eq=False)
 class Persistent:
-    """An object that lives outside the pickle; in a torch archive a storage."""
+    """An object that lives outside the pickle, by its `id`; in a torch archive a storage."""
 
-    id: Node
+    __slots__ = ("id",)
+
+    def __init__(self, id: Node) -> None:  # noqa: A002 - what pickle itself calls it
+        self.id = id
 
 
-@dataclass(slots=True, eq=False)
 class Extension:
     """A code of the copyreg extension registry, and the offset of its opcode."""
 
-    code: int
-    position: int = -1
+    __slots__ = ("code", "position")
+
+    def __init__(self, code: int, position: int = -1) -> None:
+        self.code = code
+        self.position = position
 
 
 class Change(StrEnum):
@@ -149,7 +174,6 @@ class Change(StrEnum):
     SET_ITEM = "set_item"
 
 
-@dataclass(slots=True, eq=False)
 class Touch:
     """A change of an object that is neither a plain container nor the result of a call.
 
@@ -160,13 +184,15 @@ class Touch:
         position: Offset of the opcode in the pickle.
     """
 
-    kind: Change
-    target: Node
-    items: list[Node]
-    position: int
+    __slots__ = ("items", "kind", "position", "target")
+
+    def __init__(self, kind: Change, target: Node, items: list[Node], position: int) -> None:
+        self.kind = kind
+        self.target = target
+        self.items = items
+        self.position = position
 
 
-@dataclass(frozen=True, slots=True)
 class Oddity:
     """Something that an unpickler reads and no pickler writes.
 
@@ -176,12 +202,14 @@ class Oddity:
         trick: It can only be meant to mislead; a sloppy tool would not do it.
     """
 
-    what: str
-    position: int
-    trick: bool
+    __slots__ = ("position", "trick", "what")
+
+    def __init__(self, what: str, position: int, trick: bool) -> None:
+        self.what = what
+        self.position = position
+        self.trick = trick
 
 
-@dataclass(slots=True, kw_only=True)
 class Pickle:
     """What one pickle says.
 
@@ -202,17 +230,40 @@ class Pickle:
         error: Why it cannot be followed to STOP; the rest is what an unpickler does before that.
     """
 
-    result: Node
-    globals: list[Global]
-    calls: list[Call]
-    builds: list[tuple[Node, Node]]
-    persistents: list[Persistent]
-    num_nodes: int
-    end: int
-    protocol: int
-    touches: list[Touch] = field(default_factory=list)
-    extensions: list[Extension] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
-    start: int = 0
-    crosses: bool = False
-    error: MalformedError | None = None
+    __slots__ = (
+        "builds", "calls", "crosses", "end", "error", "extensions", "globals", "num_nodes",
+        "oddities", "persistents", "protocol", "result", "start", "touches",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        result: Node,
+        globals: list[Global],  # noqa: A002 - what pickle itself calls them
+        calls: list[Call],
+        builds: list[tuple[Node, Node]],
+        persistents: list[Persistent],
+        num_nodes: int,
+        end: int,
+        protocol: int,
+        touches: list[Touch],
+        extensions: list[Extension],
+        oddities: list[Oddity],
+        start: int,
+        crosses: bool,
+        error: MalformedError | None,
+    ) -> None:
+        self.result = result
+        self.globals = globals
+        self.calls = calls
+        self.builds = builds
+        self.persistents = persistents
+        self.num_nodes = num_nodes
+        self.end = end
+        self.protocol = protocol
+        self.touches = touches
+        self.extensions = extensions
+        self.oddities = oddities
+        self.start = start
+        self.crosses = crosses
+        self.error = error

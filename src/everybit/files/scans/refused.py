@@ -50,7 +50,7 @@ def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> 
     damage = _damage(source, loaded.kind) if loaded.kind in _READERS else None
     if damage is not None:
         return damage.finding(name)
-    return tell_loaded(replace(loaded, acceptance=replace(acceptance, damaged=False)), name)
+    return tell_loaded(replace(loaded, acceptance=acceptance.marked(damaged=False)), name)
 
 
 def _damage(source: ByteSource, kind: str) -> Damage | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """One thing for which torch refuses a pickle, or for which acceptance is not proved.
 
@@ -20,17 +17,43 @@ class Refusal:
         usual: Torch itself writes such files; not proved is then no sign of anything.
     """
 
-    reason: str
-    name: str = ""
-    key: str = ""
-    library: str = ""
-    position: int = -1
-    by_name: bool = False
-    proved: bool = True
-    usual: bool = False
+    __slots__ = ("by_name", "key", "library", "name", "position", "proved", "reason", "usual")
+
+    def __init__(
+        self,
+        *,
+        reason: str,
+        name: str = "",
+        key: str = "",
+        library: str = "",
+        position: int = -1,
+        by_name: bool = False,
+        proved: bool = True,
+        usual: bool = False,
+    ) -> None:
+        self.reason = reason
+        self.name = name
+        self.key = key
+        self.library = library
+        self.position = position
+        self.by_name = by_name
+        self.proved = proved
+        self.usual = usual
+
+    def under(self, key: str) -> Refusal:
+        """Return the same refusal with the key under which it hangs."""
+        return Refusal(
+            reason=self.reason,
+            name=self.name,
+            key=key,
+            library=self.library,
+            position=self.position,
+            by_name=self.by_name,
+            proved=self.proved,
+            usual=self.usual,
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
     """Whether `torch.load(weights_only=True)` is proved to accept, and the refusals if not.
 
@@ -41,7 +64,27 @@ class Acceptance:
         end: Offset after STOP, where the pickle was walked to its end; else -1.
     """
 
-    accepted: bool
-    refusals: tuple[Refusal, ...] = ()
-    damaged: bool = False
-    end: int = -1
+    __slots__ = ("accepted", "damaged", "end", "refusals")
+
+    def __init__(
+        self,
+        *,
+        accepted: bool,
+        refusals: tuple[Refusal, ...] = (),
+        damaged: bool = False,
+        end: int = -1,
+    ) -> None:
+        self.accepted = accepted
+        self.refusals = refusals
+        self.damaged = damaged
+        self.end = end
+
+    def refused(self, refusals: tuple[Refusal, ...]) -> Acceptance:
+        """Return what is left of it where these refusals stand against it."""
+        return Acceptance(accepted=False, refusals=refusals, damaged=self.damaged, end=self.end)
+
+    def marked(self, *, damaged: bool) -> Acceptance:
+        """Return the same answer as damage that other rules tell, or as none."""
+        return Acceptance(
+            accepted=self.accepted, refusals=self.refusals, damaged=damaged, end=self.end
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError
@@ -68,7 +67,7 @@ def _read(
         refusals = tuple(_odd_records(source, members))
     except MalformedError as error:
         problem = unreadable(record) or record.size > MAX_PICKLE_BYTES
-        made = replace(_damaged(error.damage.message), damaged=not problem)
+        made = _damaged(error.damage.message).marked(damaged=not problem)
         return "zip", made, record.name, b""
     asked: set[str] = set()
 
@@ -83,7 +82,7 @@ def _read(
     if problem:
         refusals = (*refusals, Refusal(reason=problem, proved=False))
     if refusals:
-        acceptance = replace(acceptance, accepted=False, refusals=(*acceptance.refusals, *refusals))
+        acceptance = acceptance.refused((*acceptance.refusals, *refusals))
     return "zip", acceptance, record.name, data
 
 
@@ -153,4 +152,4 @@ def _refused(reason: str, *, proved: bool = True) -> Acceptance:
 
 
 def _damaged(message: str) -> Acceptance:
-    return replace(_refused(message, proved=False), damaged=True)
+    return _refused(message, proved=False).marked(damaged=True)

@@ -6,7 +6,7 @@ for which it first asks whether the file is a tar.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
@@ -64,7 +64,7 @@ def load_as_torch(source: ByteSource) -> Loaded:
         kind, acceptance, start = read_legacy(source)
     if kind and source.path.name.endswith(_SAFETENSORS):
         told = (*acceptance.refusals, Refusal(reason=_BY_ITS_NAME, proved=False))
-        acceptance = replace(acceptance, accepted=False, refusals=told)
+        acceptance = acceptance.refused(told)
     keys: dict[str, tuple[str, ...]] = {}
     if kind and not acceptance.accepted and (pickled or start >= 0):
         try:
@@ -74,7 +74,7 @@ def load_as_torch(source: ByteSource) -> Loaded:
             pass
         except MalformedError:
             # Another unpickler fails on it too: that is damage, and told as such.
-            acceptance = replace(acceptance, damaged=True)
+            acceptance = acceptance.marked(damaged=True)
     return Loaded(acceptance=acceptance, kind=kind, member=member, keys=keys)
 
 
@@ -98,11 +98,11 @@ def _told(acceptance: Acceptance, pickle: Pickle) -> tuple[Acceptance, dict[str,
     hung = find_hung(pickle)
     keyed = tuple(_with_key(refusal, hung) for refusal in told)
     keys = {name: tuple(keys) for name, keys in hung.by_name.items() if name in seen}
-    return replace(acceptance, refusals=keyed), keys
+    return acceptance.refused(keyed), keys
 
 
 def _with_key(refusal: Refusal, hung: Hung) -> Refusal:
     key = hung.by_position.get(refusal.position)
     if key is None:
         key = next(iter(hung.by_name.get(refusal.name, ())), "")
-    return replace(refusal, key=key)
+    return refusal.under(key)

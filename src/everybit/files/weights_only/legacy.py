@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.nodes import ListNode, TupleNode
@@ -138,4 +137,4 @@ def _refused(reason: str, *, proved: bool = True) -> Acceptance:
 
 
 def _damaged(reason: str) -> Acceptance:
-    return replace(_refused(reason, proved=False), damaged=True)
+    return _refused(reason, proved=False).marked(damaged=True)

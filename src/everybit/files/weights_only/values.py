@@ -1,12 +1,12 @@
 """Inert stand-ins for the objects that torch's unpickler makes.
 
 Lists, tuples, dictionaries and sets are the nodes of `files.pickles.nodes`; None, bool, int, float,
-complex, str and bytes stand for themselves.
+complex, str and bytes stand for themselves. Like these nodes they are plain classes with slots. All
+but `Mapping` are never changed, and are the same only where they are the same object.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 Value = Any
 
 
-@dataclass(frozen=True, slots=True)
 class Known:
     """A name that torch allows: a class, a function, a dtype, a storage type, a scheme."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
     """Something that the model knows nothing of: a refused name, or what came of one.
 
@@ -33,12 +34,14 @@ class Opaque:
         note: What else matters about it (the code of a NumPy dtype).
     """
 
-    name: str
-    is_global: bool = False
-    note: str = ""
+    __slots__ = ("is_global", "name", "note")
+
+    def __init__(self, name: str, is_global: bool = False, note: str = "") -> None:
+        self.name = name
+        self.is_global = is_global
+        self.note = note
 
 
-@dataclass(slots=True, eq=False)
 class Mapping:
     """An `OrderedDict` or a `Counter`.
 
@@ -48,40 +51,50 @@ class Mapping:
         has_attributes: BUILD gave it attributes, which may hide its methods.
     """
 
-    kind: str
-    pairs: list[tuple[Node, Node]]
-    has_attributes: bool = False
+    __slots__ = ("has_attributes", "kind", "pairs")
+
+    def __init__(self, kind: str, pairs: list[tuple[Node, Node]]) -> None:
+        self.kind = kind
+        self.pairs = pairs
+        self.has_attributes = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ByteArray:
-    """A bytearray."""
+    """A bytearray of this `length`."""
 
-    length: int
+    __slots__ = ("length",)
+
+    def __init__(self, length: int) -> None:
+        self.length = length
 
 
-@dataclass(frozen=True, slots=True)
 class Size:
-    """A `torch.Size`."""
+    """A `torch.Size` of these `sizes`."""
 
-    sizes: tuple[int, ...]
+    __slots__ = ("sizes",)
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        self.sizes = sizes
 
 
-@dataclass(frozen=True, slots=True)
 class Device:
-    """A `torch.device`."""
+    """A `torch.device` of this type (`name`)."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """A `torch.layout`."""
+    """A `torch.layout` of this `name`."""
 
-    name: str
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class StorageValue:
     """A storage on the CPU.
 
@@ -92,13 +105,15 @@ class StorageValue:
         untyped: The id's type is `torch.UntypedStorage`, which all newer dtypes are written with.
     """
 
-    dtype: str
-    num_bytes: int
-    count: int
-    untyped: bool = False
+    __slots__ = ("count", "dtype", "num_bytes", "untyped")
+
+    def __init__(self, dtype: str, num_bytes: int, count: int, untyped: bool = False) -> None:
+        self.dtype = dtype
+        self.num_bytes = num_bytes
+        self.count = count
+        self.untyped = untyped
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TensorValue:
     """A tensor.
 
@@ -111,9 +126,20 @@ class TensorValue:
         contiguous: It is strided and its elements follow each other.
     """
 
-    dtype: str
-    shape: tuple[int, ...]
-    layout: str = "strided"
-    device: str = "cpu"
-    is_parameter: bool = False
-    contiguous: bool = False
+    __slots__ = ("contiguous", "device", "dtype", "is_parameter", "layout", "shape")
+
+    def __init__(
+        self,
+        dtype: str,
+        shape: tuple[int, ...],
+        layout: str = "strided",
+        device: str = "cpu",
+        is_parameter: bool = False,
+        contiguous: bool = False,
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.layout = layout
+        self.device = device
+        self.is_parameter = is_parameter
+        self.contiguous = contiguous
