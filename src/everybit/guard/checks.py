@@ -15,8 +15,8 @@ from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
-from everybit.guard.record import RecordCheck
 from everybit.guard.recompute import RecomputeCheck
+from everybit.guard.record import RecordCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 
