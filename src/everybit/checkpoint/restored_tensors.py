@@ -10,8 +10,8 @@ from everybit.core.digest import Digest
 from everybit.core.errors import DamagedError
 from everybit.core.tree import TreeHasher
 from everybit.files.converting.storages import View
+from everybit.files.geometry import STORED_ITEMSIZE, extent, row_major, shape_problem
 from everybit.files.source import ByteSource
-from everybit.files.tensor import STORED_ITEMSIZE, extent, row_major, shape_problem
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.files.tensor import extent, row_major
+from everybit.files.geometry import extent, row_major
 
 if TYPE_CHECKING:
     from everybit.files.tensor import FileTensor

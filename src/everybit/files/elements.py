@@ -10,13 +10,14 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.tree import TreeHasher
-from everybit.files.tensor import FileTensor, extent
+from everybit.files.geometry import extent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from everybit.core.digest import Digest
     from everybit.files.source import ByteSource
+    from everybit.files.tensor import FileTensor
 
 #: Storage up to this size is held in memory while a strided tensor is gathered from it.
 WINDOW_BYTES: Final = 64 * 1024 * 1024

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from everybit.core.errors import PathError
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.parts import Assembly, Part, assembled_chunks, assembled_digest
-from everybit.files.tensor import STORED_ITEMSIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,8 +8,8 @@ from everybit.core.finding import Location
 from everybit.core.rule import rule
 from everybit.files.damage import MalformedError
 from everybit.files.formats.tokens import read_layout
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.source import CHUNK_BYTES
-from everybit.files.tensor import STORED_ITEMSIZE
 
 if TYPE_CHECKING:
     from everybit.core.finding import Finding

@@ -10,9 +10,9 @@ from everybit.files.converting.naming import Names
 from everybit.files.converting.storages import Storage, View
 from everybit.files.damage import Damage
 from everybit.files.formats.placing import Held, place_tensor
+from everybit.files.geometry import row_major
 from everybit.files.pickles.torch_values import OddError, TensorSpec, describe_storage
 from everybit.files.pickles.torch_values import Storage as Described
-from everybit.files.tensor import FileTensor, row_major
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from everybit.files.converting.origins import Origin
     from everybit.files.parts import Part
     from everybit.files.pickles.nodes import Persistent
+    from everybit.files.tensor import FileTensor
 
 
 @dataclass(slots=True, kw_only=True)

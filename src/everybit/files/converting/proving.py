@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from everybit.core.errors import PathError
 from everybit.core.tree import TreeHasher
 from everybit.files.formats import safetensors
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.parts import Assembly, assembled_chunks
 from everybit.files.source import ByteSource
-from everybit.files.tensor import STORED_ITEMSIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

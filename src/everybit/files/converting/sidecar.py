@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit._version import __version__
 from everybit.files.converting.known import KNOWN, library_of
-from everybit.files.tensor import row_major
+from everybit.files.geometry import row_major
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,9 @@ import bisect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.geometry import STORED_ITEMSIZE, normal_stride, row_major
 from everybit.files.parts import Part
-from everybit.files.tensor import STORED_ITEMSIZE, FileTensor, normal_stride, row_major
+from everybit.files.tensor import FileTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,11 +15,12 @@ from everybit.core.finding import Location
 from everybit.files.boxes import tiling_problem
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, malformed
+from everybit.files.geometry import STORED_ITEMSIZE, shape_problem
 from everybit.files.pickles.nodes import Call, DictNode, Global, ListNode, Node, TupleNode
 from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.pickles.torch_values import OddError, sizes_of
 from everybit.files.structure import Structure
-from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, shape_problem
+from everybit.files.tensor import FileFormat
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Location
 from everybit.files.damage import Damage, MalformedError, cut_short, malformed
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.structure import Structure
-from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, FileTensor
+from everybit.files.tensor import FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

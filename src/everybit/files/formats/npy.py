@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.finding import Location
 from everybit.core.verdict import Skipped
 from everybit.files.damage import Damage, MalformedError, TooLargeError, cut_short, malformed
+from everybit.files.geometry import row_major, shape_problem
 from everybit.files.structure import Structure
-from everybit.files.tensor import FileFormat, FileTensor, row_major, shape_problem
+from everybit.files.tensor import FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

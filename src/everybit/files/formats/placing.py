@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 
 from everybit.core.finding import Location
 from everybit.files.damage import Damage
-from everybit.files.tensor import (
-    STORED_ITEMSIZE,
-    FileTensor,
-    extent,
-    normal_stride,
-    shape_problem,
-)
+from everybit.files.geometry import STORED_ITEMSIZE, extent, normal_stride, shape_problem
+from everybit.files.tensor import FileTensor
 from everybit.files.zips.records import STORED
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from everybit.core.errors import PathError
 from everybit.core.finding import Location
 from everybit.files.damage import Damage, MalformedError, cut_short, malformed
 from everybit.files.formats import megatron
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.nodes import DictNode
 from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.pickles.torch_values import as_text
 from everybit.files.source import ByteSource
 from everybit.files.structure import Structure
-from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, FileTensor
+from everybit.files.tensor import FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from pathlib import Path

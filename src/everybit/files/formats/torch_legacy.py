@@ -16,13 +16,14 @@ from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, TooLargeError, cut_short
 from everybit.files.formats.placing import Held, place_tensor
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.nodes import DictNode, ListNode
 from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.stream import Placed, read_pickle_at
 from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.pickles.torch_values import OddError, Storage, as_text, describe_storage
 from everybit.files.structure import Structure
-from everybit.files.tensor import STORED_ITEMSIZE, FileFormat, FileTensor
+from everybit.files.tensor import FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Node, Pickle

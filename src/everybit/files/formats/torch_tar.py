@@ -17,6 +17,7 @@ from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
 from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.formats.placing import Held, place_tensor
+from everybit.files.geometry import MAX_DIMENSIONS, STORED_ITEMSIZE
 from everybit.files.pickles.nodes import ListNode, Node, Persistent, TupleNode
 from everybit.files.pickles.plain import collect_plain
 from everybit.files.pickles.stream import Placed, read_pickle_at
@@ -24,7 +25,7 @@ from everybit.files.pickles.torch_objects import find_tensors
 from everybit.files.pickles.torch_values import Storage, TensorSpec, as_text, storage_dtype
 from everybit.files.structure import Structure
 from everybit.files.tar import TarMember, read_tar
-from everybit.files.tensor import MAX_DIMENSIONS, STORED_ITEMSIZE, FileFormat, FileTensor
+from everybit.files.tensor import FileFormat, FileTensor
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xxhash
 
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.nodes import (
     Call,
     DictNode,
@@ -28,7 +29,6 @@ from everybit.files.pickles.torch_values import (
     describe_storage,
     describe_tensor,
 )
-from everybit.files.tensor import STORED_ITEMSIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from everybit.files.geometry import STORED_ITEMSIZE, row_major
 from everybit.files.pickles.nodes import (
     Blob,
     Call,
@@ -17,34 +18,12 @@ from everybit.files.pickles.nodes import (
     Text,
     TupleNode,
 )
-from everybit.files.tensor import STORED_ITEMSIZE, row_major
+from everybit.files.pickles.storage_types import STORAGE_DTYPES
 
 _MAX_KEY: Final = 1024
 
 #: An array of objects, text or records: there are no numbers in it to vouch for.
 NOT_NUMBERS: Final = "an array of something else than numbers"
-
-#: Dtype of the elements of each class of storages.
-STORAGE_DTYPES: Final = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexDoubleStorage": "complex128",
-    "ComplexFloatStorage": "complex64",
-    "QInt8Storage": "qint8",
-    "QInt32Storage": "qint32",
-    "QUInt8Storage": "quint8",
-    "QUInt4x2Storage": "quint4x2",
-    "QUInt2x4Storage": "quint2x4",
-    "UntypedStorage": "uint8",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.core.errors import PathError
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.parts import Assembly, assembled_chunks
-from everybit.files.tensor import STORED_ITEMSIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Finding, Location, Severity
 from everybit.core.rule import rule
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.formats import torch_legacy, torch_zip
-from everybit.files.policy.safe import is_safe
-from everybit.files.scans.allowing import Allowance, allow
-from everybit.files.weights_only.allowed import ALLOWED
 from everybit.files.weights_only.files import Loaded, load_as_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everybit.files.damage import Damage
+    from everybit.files.scans.allowing import Allowance
     from everybit.files.source import ByteSource
     from everybit.files.weights_only.acceptance import Refusal
 
 _RULE: Final = "PKL204"
 _MAX_LISTED: Final = 50
 _MAX_SHOWN: Final = 3
-_READERS: Final = {"legacy": torch_legacy.read_structure, "zip": torch_zip.read_structure}
+_READERS: Final = {"legacy": "torch_legacy", "zip": "torch_zip"}
 #: What torch does not read whatever it is allowed, though nothing in it need be wrong.
 _OTHER_FORMATS: Final = ("torchscript", "tar", "pickle")
 
@@ -55,8 +53,9 @@ def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> 
 
 def _damage(source: ByteSource, kind: str) -> Damage | None:
     """Return the first thing that cannot be right in a file; None where there is none."""
+    reader = importlib.import_module(f"everybit.files.formats.{_READERS[kind]}")
     try:
-        damages = _READERS[kind](source).damages
+        damages: Sequence[Damage] = reader.read_structure(source).damages
     except TooLargeError:
         return None
     except MalformedError as error:
@@ -69,6 +68,8 @@ def tell_loaded(loaded: Loaded, name: str) -> Finding | None:
     acceptance = loaded.acceptance
     if not loaded.kind or acceptance.accepted or acceptance.damaged:
         return None
+    from everybit.files.scans.allowing import allow
+
     refusals = acceptance.refusals
     names = _by_name(refusals)
     unsafe = [told for told in names if not known_safe(told)]
@@ -87,12 +88,16 @@ def tell_loaded(loaded: Loaded, name: str) -> Finding | None:
 
 def known_safe(name: str) -> bool:
     """Return whether the policy knows a qualified name as harmless to build."""
+    from everybit.files.policy.safe import is_safe
+
     module, _, attribute = name.rpartition(".")
     return is_safe(module, attribute)
 
 
 def _by_name(refusals: Sequence[Refusal]) -> dict[str, Refusal]:
     """Return the first refusal of each name, in order; calls of allowed names are left out."""
+    from everybit.files.weights_only.allowed import ALLOWED
+
     names: dict[str, Refusal] = {}
     for refusal in refusals:
         if refusal.name and refusal.name not in ALLOWED:

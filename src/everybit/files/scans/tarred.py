@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.files.damage import MalformedError
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.pickles.torch_values import storage_dtype
 from everybit.files.scans.content import Content
 from everybit.files.scans.names import name_problem
 from everybit.files.scans.streams import judge
 from everybit.files.tar import TarEntry, read_entries, read_tar
-from everybit.files.tensor import STORED_ITEMSIZE
 from everybit.files.window import Window
 
 if TYPE_CHECKING:

@@ -14,14 +14,8 @@ from everybit.core.digest import Algorithm, Digest
 from everybit.core.tree import LEAF_DIGEST_BYTES, fold_leaves
 from everybit.files.collection import paused_collection
 from everybit.files.damage import MalformedError, malformed
-from everybit.files.tensor import (
-    STORED_ITEMSIZE,
-    FileFormat,
-    FileTensor,
-    extent,
-    row_major,
-    shape_problem,
-)
+from everybit.files.geometry import STORED_ITEMSIZE, extent, row_major, shape_problem
+from everybit.files.tensor import FileFormat, FileTensor
 from everybit.files.trust.origin import NO_ORIGIN, Origin, decode_origin
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from everybit.files.pickles import torch_values
+from everybit.files.pickles import storage_types
 
 #: The releases that the table speaks of.
 VERSIONS: Final = ("2.6", "2.7", "2.8", "2.9", "2.10", "2.11", "2.12", "2.13")
 
 #: `torch.<name>` -> canonical dtype name; the storage classes of before 2.0 and what they hold.
 STORAGE_DTYPES: Final = {
-    name: dtype for name, dtype in torch_values.STORAGE_DTYPES.items() if name != "UntypedStorage"
+    name: dtype for name, dtype in storage_types.STORAGE_DTYPES.items() if name != "UntypedStorage"
 }
 _CUDA_STORAGES: Final = frozenset(name for name in STORAGE_DTYPES if not name.startswith("Q"))
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError
-from everybit.files.formats.torch_zip import MAX_PICKLE_BYTES
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.reading import read_as_torch
 from everybit.files.zips.archive import Member, read_archive
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
     from everybit.files.source import ByteSource
 
+#: As `torch_zip` bounds it.
+MAX_PICKLE_BYTES: Final = 256 * 1024 * 1024
 _MAX_RECORD_BYTES: Final = 1024
 #: Torch's reader keeps names in a buffer of 512 bytes.
 _MAX_NAME_BYTES: Final = 400

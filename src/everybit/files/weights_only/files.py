@@ -10,26 +10,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickles.opcodes import interpret
-from everybit.files.pickles.stream import read_pickle_at
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
-from everybit.files.weights_only.allowed import ALLOWED
-from everybit.files.weights_only.archives import read_torch_archive
-from everybit.files.weights_only.keys import Hung, find_hung
-from everybit.files.weights_only.legacy import read_legacy
-from everybit.files.weights_only.names import library_of, renamed
-from everybit.files.weights_only.tars import read_as_tar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.source import ByteSource
+    from everybit.files.weights_only.keys import Hung
 
 _MAX_REFUSALS: Final = 1000
 _SAFETENSORS: Final = ".safetensors"
 _BY_ITS_NAME: Final = "is called .safetensors, by which newer torch hands it to another reader"
 _ZIP_MARK: Final = b"PK\x03\x04"
+#: A tar has one header at least.
+TAR_BLOCK_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +52,14 @@ def load_as_torch(source: ByteSource) -> Loaded:
     """
     member, pickled, start = None, b"", -1
     if source.read(0, len(_ZIP_MARK)) == _ZIP_MARK:
+        from everybit.files.weights_only.archives import read_torch_archive
+
         kind, acceptance, member, pickled = read_torch_archive(source)
-    elif (refused := read_as_tar(source)) is not None:
+    elif (refused := _as_tar(source)) is not None:
         kind, acceptance = "tar", refused
     else:
+        from everybit.files.weights_only.legacy import read_legacy
+
         kind, acceptance, start = read_legacy(source)
     if kind and source.path.name.endswith(_SAFETENSORS):
         told = (*acceptance.refusals, Refusal(reason=_BY_ITS_NAME, proved=False))
@@ -68,8 +67,7 @@ def load_as_torch(source: ByteSource) -> Loaded:
     keys: dict[str, tuple[str, ...]] = {}
     if kind and not acceptance.accepted and (pickled or start >= 0):
         try:
-            whole = interpret(pickled) if pickled else read_pickle_at(source, start, "it").pickle
-            acceptance, keys = _told(acceptance, whole)
+            acceptance, keys = _told(acceptance, _whole(source, pickled, start))
         except TooLargeError:
             pass
         except MalformedError:
@@ -78,8 +76,30 @@ def load_as_torch(source: ByteSource) -> Loaded:
     return Loaded(acceptance=acceptance, kind=kind, member=member, keys=keys)
 
 
+def _as_tar(source: ByteSource) -> Acceptance | None:
+    if source.size < TAR_BLOCK_BYTES:
+        return None
+    from everybit.files.weights_only.tars import read_as_tar
+
+    return read_as_tar(source)
+
+
+def _whole(source: ByteSource, pickled: bytes, start: int) -> Pickle:
+    if pickled:
+        from everybit.files.pickles.opcodes import interpret
+
+        return interpret(pickled)
+    from everybit.files.pickles.stream import read_pickle_at
+
+    return read_pickle_at(source, start, "it").pickle
+
+
 def _told(acceptance: Acceptance, pickle: Pickle) -> tuple[Acceptance, dict[str, tuple[str, ...]]]:
     """Return the refusals with their keys, and with the names behind the place torch stops at."""
+    from everybit.files.weights_only.allowed import ALLOWED
+    from everybit.files.weights_only.keys import find_hung
+    from everybit.files.weights_only.names import library_of, renamed
+
     told = list(acceptance.refusals)
     seen = {refusal.name for refusal in told}
     for node in pickle.globals:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.nodes import ListNode, TupleNode
 from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.pickles.stream import MAX_PICKLE_BYTES, read_pickles
-from everybit.files.tensor import STORED_ITEMSIZE
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.opcodes import run
 from everybit.files.weights_only.storages import LegacyStorages

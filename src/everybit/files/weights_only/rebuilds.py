@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.geometry import STORED_ITEMSIZE, extent, row_major, shape_problem
 from everybit.files.pickles.nodes import DictNode, TupleNode
-from everybit.files.tensor import STORED_ITEMSIZE, extent, row_major, shape_problem
 from everybit.files.weights_only.allowed import dtype_of
 from everybit.files.weights_only.proof import UnprovedError
 from everybit.files.weights_only.tensor_names import TENSOR_NAMES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
+from everybit.files.geometry import STORED_ITEMSIZE
 from everybit.files.pickles.nodes import TupleNode
-from everybit.files.tensor import STORED_ITEMSIZE
 from everybit.files.weights_only.allowed import storage_dtype
 from everybit.files.weights_only.proof import UnprovedError
 from everybit.files.weights_only.values import Known, StorageValue
