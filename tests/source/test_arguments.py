@@ -6,13 +6,16 @@ import pytest
 from tests.source.reading_code import module_of
 
 from everybit.source.calls import Argument
+from everybit.source.wrapping import ANY_CODE
 
 HEAD = "import torch, functools, copy\n"
 
 
 def argument(text, *, wrapped=False):
     module = module_of(HEAD + text)
-    sites = [s for s in module.calls(through_wrappers=wrapped) if s.name == "torch.load"]
+    sites = [
+        s for s in module.calls(through=ANY_CODE if wrapped else None) if s.name == "torch.load"
+    ]
     return sites[-1].argument("weights_only")
 
 

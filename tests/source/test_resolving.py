@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.source.reading_code import called, module_of
 
+from everybit.source.wrapping import ANY_CODE
+
 LOADS = {
     "plain": "import torch\ntorch.load(p)",
     "as": "import torch as t\nt.load(p)",
@@ -164,7 +166,7 @@ def test_nothing_that_parses_raises_or_runs_on(expression, names):
     lines += [f"def f(a, d={expression}, **b):\n  d.update(a)\n  return a({expression}, **b)"]
     lines += [f"f({expression}, d={expression})"]
     module = module_of("\n".join(lines))
-    for site in module.calls(through_wrappers=True):
+    for site in module.calls(through=ANY_CODE):
         site.argument("weights_only", 3)
         module.definitions(site.node)
     assert module.resolve(module.call_nodes[0].func) != ""

@@ -20,8 +20,9 @@ from everybit.source.meaning import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from everybit.source.leading import Wanted
     from everybit.source.module import Module
     from everybit.source.resolving import Frame
 
@@ -205,24 +206,28 @@ def _over(before: Value, after: Value) -> Value:
     return after if not after.absent else Value(after.meanings, node=after.node) | before
 
 
-def read_calls(module: Module, *, wrapped: bool) -> Iterator[CallSite]:
-    """Yield the calls of a file in the order of the text.
+def read_calls(
+    module: Module, nodes: Iterable[ast.Call], through: Wanted | None
+) -> Iterator[CallSite]:
+    """Yield calls of a file, in the order given.
 
     Args:
         module: The file.
-        wrapped: Whether to follow functions of the project to the known ones they call.
+        nodes: The calls.
+        through: Which calls to look for in the functions of the project that are called; None
+            to follow none.
     """
     from everybit.source.wrapping import wrapped_calls
 
-    for node in module.call_nodes:
+    for node in nodes:
         meanings = module.resolver.meanings(node.func)
         named = [m for m in meanings if isinstance(m, External | Defined)]
         sure = len(named) == 1 and UNKNOWN not in meanings
         for meaning in named:
             given = (*meaning.bound, *module.resolver.given(node))
             yield CallSite(module=module, node=node, name=meaning.name, sure=sure, given=given)
-            if wrapped and isinstance(meaning, Defined):
-                yield from wrapped_calls(module, node, meaning, given, sure=sure)
+            if through is not None and isinstance(meaning, Defined):
+                yield from wrapped_calls(module, node, meaning, given, through, sure=sure)
         yield from _handed_over(module, node)
 
 

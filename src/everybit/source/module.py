@@ -20,6 +20,7 @@ from everybit.source.scopes import SCOPES, Scope, read_scopes, start_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from everybit.source.leading import Wanted
     from everybit.source.meaning import FunctionNode
     from everybit.source.project import Project
 
@@ -70,9 +71,8 @@ class Module:
         self.resolver = Resolver(self)
         self._self_assigned: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._scope_of: dict[ast.AST, Scope] = {}
-        self._calls: dict[bool, tuple[CallSite, ...]] = {}
+        self._calls: dict[Wanted | None, tuple[CallSite, ...]] = {}
         self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
-        self.handed_on: dict[FunctionNode, tuple[ast.Call, ...]] = {}
         self._returns: dict[ast.AST, tuple[ast.expr, ...]] = {}
         self._within: dict[ast.AST, list[ast.Call]] | None = None
 
@@ -98,16 +98,16 @@ class Module:
         """Return the constants that an expression may be."""
         return Argument.of(self.resolver.meanings(node), node=node)
 
-    def calls(self, *, through_wrappers: bool = False) -> Sequence[CallSite]:
+    def calls(self, through: Wanted | None = None) -> Sequence[CallSite]:
         """Return the calls, in the order of the text; one site for each name a call may mean.
 
         Args:
-            through_wrappers: Add, for a call of a function of the project that hands its
-                arguments on to a known function, a site of that one with these arguments.
+            through: Add, for a call of a function of the project that hands its arguments on to
+                a known function, a site of that one with these arguments, where it is wanted.
         """
-        if through_wrappers not in self._calls:
-            self._calls[through_wrappers] = tuple(read_calls(self, wrapped=through_wrappers))
-        return self._calls[through_wrappers]
+        if through not in self._calls:
+            self._calls[through] = tuple(read_calls(self, self.call_nodes, through))
+        return self._calls[through]
 
     def definitions(self, node: ast.expr) -> tuple[ast.expr, ...]:
         """Return the expressions of this file that a name stands for: the call that made it."""
@@ -122,13 +122,6 @@ class Module:
     def flags(self) -> dict[str, Meanings]:
         """What the file's own command line flags can be, by the name of their value."""
         return read_flags(self)
-
-    @cached_property
-    def calls_wrappers(self) -> bool:
-        """Whether it calls functions of other files that hand their arguments on."""
-        from everybit.source.wrapping import leads_elsewhere
-
-        return any(leads_elsewhere(self, node) for node in self.call_nodes)
 
     @cached_property
     def functions(self) -> tuple[FunctionNode, ...]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from everybit.source.calls import read_calls
+from everybit.source.wrapping import ANY_CODE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,8 +28,9 @@ def without_wrapped(module: Module, hits: list[Hit], checks: Sequence[Check]) ->
     if not calls:
         return hits
     inner: dict[ast.AST, list[tuple[Module, ast.Call]]] = {}
-    for site in module.calls(through_wrappers=True):
-        if site.inner is not None and site.node in calls:
+    in_order = [node for node in module.call_nodes if node in calls]
+    for site in read_calls(module, in_order, ANY_CODE):
+        if site.inner is not None:
             inner.setdefault(site.node, []).append(site.inner)
     if not inner:
         return hits

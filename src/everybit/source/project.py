@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.canonical import KNOWN_LIBRARIES, top_level
+from everybit.source.leading import Leads
 from everybit.source.meaning import Package
 from everybit.source.module import Module
 from everybit.source.reading import Refused, SourceFile, read_source
@@ -14,6 +15,8 @@ from everybit.source.reading import Refused, SourceFile, read_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from everybit.source.leading import Wanted
 
 #: A folder with one of these is where a project begins.
 _MARKERS: Final = frozenset(
@@ -67,6 +70,7 @@ class Project:
         self._neighbours = 0
         self._texts: dict[Path, str] = {}
         self._functions: dict[str, tuple[str, ...]] = {}
+        self._leads: dict[Wanted, Leads] = {}
 
     def add(self, file: SourceFile, path: Path, shown: str) -> Module:
         """Take in a file that was read.
@@ -107,6 +111,12 @@ class Project:
                 found for text in self._texts.values() for found in _functions(text, name)
             )
         return self._functions[name]
+
+    def leads(self, wanted: Wanted) -> Leads:
+        """Return what is known of where the functions of the project lead."""
+        if wanted not in self._leads:
+            self._leads[wanted] = Leads(wanted)
+        return self._leads[wanted]
 
     def find(self, importer: Module, dotted: str) -> Package | None:
         """Return the module of the project that an absolute import means, None for any other."""

@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING, Final
 from everybit.source.calls import CallSite
 from everybit.source.canonical import KNOWN_LIBRARIES, top_level
 from everybit.source.entries import OPEN, Entries, Value, entries_of
+from everybit.source.leading import Wanted, callable_of
 from everybit.source.meaning import UNKNOWNS, Defined, External, Given, Meanings
 from everybit.source.resolving import Frame
-from everybit.source.scopes import defaults, parameters
+from everybit.source.scopes import defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everybit.source.meaning import FunctionNode
     from everybit.source.module import Module
 
 _MAX_DEPTH: Final = 4
-_MAX_CHAIN: Final = 20
 #: What the names of functions hold that read or write what can hold code.
 _WORDS: Final = re.compile(
     r"load|pickl|pretrained|hub|restore|read_|dump|save|pipeline|Importer|SentenceTransformer"
 )
 _KEYWORDS: Final = frozenset({"weights_only", "trust_remote_code", "allow_pickle"})
+#: Whatever reads or writes what can hold code.
+ANY_CODE: Final = Wanted(
+    call=lambda name, _: _WORDS.search(name) is not None,
+    handed=lambda _: True,
+    keyword=lambda name, _: name in _KEYWORDS,
+)
 #: Calls looked at for the sake of one call: wrappers of wrappers multiply.
 _MAX_CALLS: Final = 256
 
@@ -35,6 +40,7 @@ def wrapped_calls(
     node: ast.Call,
     function: Defined,
     given: tuple[Given, ...],
+    wanted: Wanted,
     *,
     sure: bool,
     outer: Frame | None = None,
@@ -48,6 +54,7 @@ def wrapped_calls(
         node: The call.
         function: The function of the project.
         given: The call's arguments.
+        wanted: What is looked for in the functions.
         sure: Whether the call can mean nothing else.
         outer: What the parameters around the call mean, where it lies in a wrapper itself.
         left: How many more calls are looked at, shared by all that is followed.
@@ -56,19 +63,20 @@ def wrapped_calls(
     left = [_MAX_CALLS] if left is None else left
     if depth >= _MAX_DEPTH:
         return
-    body = _callable(function)
+    body = callable_of(function)
     if body is None:
         return
     where, inner_function, filled = body
-    inner_calls = handed_on(where, inner_function)
-    if not inner_calls:
+    leads = module.project.leads(wanted)
+    further = _MAX_DEPTH - 1 - depth
+    if not leads.follows((where, inner_function), given, outer, further):
         return
     frame = Frame(
         function=inner_function,
         parameters=_parameters(inner_function, given, outer, filled=filled, where=where),
         keywords=_gathered(inner_function, given, outer, filled=filled),
     )
-    for inner in inner_calls:
+    for inner in leads.calls((where, inner_function), further):
         left[0] -= 1
         if left[0] < 0:
             return
@@ -94,6 +102,7 @@ def wrapped_calls(
                     inner,
                     meaning,
                     inner_given,
+                    wanted,
                     sure=sure,
                     outer=frame,
                     left=left,
@@ -109,72 +118,6 @@ def wrapped_calls(
                         inner=site.inner,
                         frame=site.frame,
                     )
-
-
-def handed_on(where: Module, function: FunctionNode, depth: int = 0) -> tuple[ast.Call, ...]:
-    """Return the calls in a function that are worth following for the sake of its callers.
-
-    Those of library functions that read or write what can hold code, those told of it by a
-    keyword, those of a parameter, and those of functions of the project with such calls in them.
-    """
-    known = where.handed_on
-    if function in known:
-        return known[function]
-    if depth > _MAX_CHAIN:
-        return ()
-    known[function] = ()  # a circle ends here
-    names = {arg.arg for arg in parameters(function.args)}
-    known[function] = tuple(
-        call
-        for call in where.calls_within(function)
-        if _is_worth(where, call, names) or _leads_on(where, call, depth)
-    )
-    return known[function]
-
-
-def leads_elsewhere(module: Module, node: ast.Call) -> bool:
-    """Return whether a call is of a function in another file with calls worth following."""
-    for meaning in module.resolver.meanings(node.func):
-        if isinstance(meaning, Defined) and meaning.module is not module:
-            body = _callable(meaning)
-            if body is not None and handed_on(body[0], body[1]):
-                return True
-    return False
-
-
-def _is_worth(where: Module, call: ast.Call, names: set[str]) -> bool:
-    if isinstance(call.func, ast.Name) and call.func.id in names:
-        return True
-    if any(keyword.arg in _KEYWORDS for keyword in call.keywords):
-        return True
-    return any(
-        isinstance(meaning, External)
-        and _WORDS.search(meaning.name)
-        and top_level(meaning.name) in KNOWN_LIBRARIES
-        for meaning in where.resolver.meanings(call.func)
-    )
-
-
-def _leads_on(where: Module, call: ast.Call, depth: int) -> bool:
-    for meaning in where.resolver.meanings(call.func):
-        body = _callable(meaning) if isinstance(meaning, Defined) else None
-        if body is not None and handed_on(body[0], body[1], depth + 1):
-            return True
-    return False
-
-
-def _callable(
-    function: Defined,
-) -> tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, bool] | None:
-    """Return the function that a call runs, and whether its first parameter is filled."""
-    node, module = function.node, function.module
-    if not isinstance(node, ast.ClassDef):
-        return module, node, function.method
-    name = "__call__" if function.instance else "__init__"
-    for each in node.body:
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == name:
-            return module, each, True
-    return None
 
 
 def _names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:

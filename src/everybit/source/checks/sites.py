@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.calls import CallSite
+from everybit.source.checks.inside_wrappers import LOADS
 from everybit.source.meaning import Defined
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def sites(module: Module) -> Iterator[CallSite]:
     Functions of the project are followed to what they call and not yielded themselves.
     """
     named: set[ast.Call] = set()
-    for site in module.calls(through_wrappers=True):
+    for site in module.calls(LOADS):
         named.add(site.node)
         if site.wrapper or not is_of_project(site):
             yield site
@@ -32,6 +33,13 @@ def sites(module: Module) -> Iterator[CallSite]:
             name = f"{UNKNOWN_OWNER}{node.func.attr}"
             given = tuple(module.resolver.given(node))
             yield CallSite(module=module, node=node, name=name, sure=False, given=given)
+
+
+def calls_wrappers(module: Module) -> bool:
+    """Return whether a file calls functions of other files that may load something for it."""
+    return any(
+        site.wrapper and site.inner[0] is not module for site in module.calls(LOADS) if site.inner
+    )
 
 
 def is_of_project(site: CallSite) -> bool:

@@ -9,7 +9,7 @@ from everybit.source.checks import pickle_loads, remote, torch_loads
 from everybit.source.checks.fallback import find_fallbacks, for_old_versions
 from everybit.source.checks.index import once
 from everybit.source.checks.patches import patched_functions
-from everybit.source.checks.sites import is_of_project, sites
+from everybit.source.checks.sites import calls_wrappers, is_of_project, sites
 
 if TYPE_CHECKING:
     import ast
@@ -40,7 +40,7 @@ def unsafe_loads(module: Module) -> tuple[Load, ...]:
 
     What stands in a function that replaces `torch.load` is left to the rule of the replacement.
     """
-    if not _LOADS.search(module.text) and not module.calls_wrappers:
+    if not _LOADS.search(module.text) and not calls_wrappers(module):
         return ()
     return tuple(_find(module))
 
