@@ -7,7 +7,7 @@ from torch import nn
 from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, TargetKind
-from everybit.inject import Campaign, Undone, draw_fault
+from everybit.inject import Campaign, Undone, apply, draw_fault
 
 
 def build() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -141,3 +141,39 @@ def test_the_caller_may_count_steps() -> None:
     with Campaign([flip(step=7)], model, optimizer, count=lambda: 7) as campaign:
         model(torch.ones(1, 4))
     assert [injection.where.step for injection in campaign.injections] == [7]
+
+
+def test_a_gradient_is_hit_between_backward_and_update() -> None:
+    model, optimizer = build()
+    train(model, optimizer, num_steps=3)
+    clean = {name: value.detach().clone() for name, value in model.named_parameters()}
+    model, optimizer = build()
+    fault = draw_fault(model, optimizer, seed=1, where=TargetKind.GRADIENT, step=2, bits=(30,),
+                       boundary=Boundary.STEP_START)  # fmt: skip
+    assert (fault.kind, fault.where.link) == (TargetKind.GRADIENT, "grad")
+    with Campaign([fault], model, optimizer) as campaign:
+        train(model, optimizer, num_steps=3)
+    (injection,) = campaign.injections
+    assert injection.where.step == 2
+    differing = [n for n, p in model.named_parameters() if not torch.equal(p, clean[n])]
+    assert differing == [fault.parameter]
+    with pytest.raises(UsageError, match="gradients exist from the backward pass"):
+        Campaign([fault], model, optimizer).advance(Boundary.STEP_START, 2)
+
+
+def test_a_stale_weight_is_what_it_was_a_step_before() -> None:
+    model, optimizer = build()
+    fault = draw_fault(model, seed=1, pattern="stale", where="weight", step=2, num_elements=8)
+    before = []
+    with Campaign([fault], model, optimizer, undo=False) as campaign:
+        train(
+            model,
+            optimizer,
+            num_steps=3,
+            watch=lambda moment: moment != "step_end" and before.append(model.weight.clone()),
+        )
+    assert torch.equal(before[5], before[3])  # in step 2 what step 1 began with
+    assert not torch.equal(before[3], before[1])
+    assert len(campaign.injections[0].changes) == 8
+    with pytest.raises(UsageError, match="use a Campaign"):
+        apply(fault, model)

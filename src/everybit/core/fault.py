@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class TargetKind(StrEnum):
-    """What sort of tensor is hit."""
+    """What sort of tensor is hit; a gradient is a parameter's, between backward and update."""
 
     WEIGHT = "weight"
     BUFFER = "buffer"
     STATE = "state"
+    GRADIENT = "gradient"
 
 
 class Pattern(StrEnum):
@@ -30,7 +31,9 @@ class Pattern(StrEnum):
 
     `flip` inverts one bit; `multi-bit` several bits of one element; `stray-write` overwrites a
     contiguous run; `strided` inverts the same bits in every n-th element, as a faulty lane does;
-    `stuck` forces bits to a value, again at every boundary for as long as it lasts.
+    `stuck` forces bits to a value, again at every boundary for as long as it lasts; `tile` damages
+    a block of rows and columns, as a wrong tile of a matrix product does; `zero` leaves a run of
+    zeros, `stale` one of what was there a step before: writes that were lost.
     """
 
     FLIP = "flip"
@@ -38,6 +41,9 @@ class Pattern(StrEnum):
     STRAY_WRITE = "stray-write"
     STRIDED = "strided"
     STUCK = "stuck"
+    TILE = "tile"
+    ZERO = "zero"
+    STALE = "stale"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,7 @@ class Fault:
     value.
 
     Attributes:
-        kind: Weight, buffer or optimizer state.
+        kind: Weight, buffer, optimizer state or gradient.
         parameter: state_dict key of the parameter or buffer; for optimizer state, of the
             parameter it belongs to.
         module: Name of the root module that holds it, where there are several; "" for the first.
@@ -57,7 +63,8 @@ class Fault:
         pattern: The shape of the damage.
         elements: Flat row-major indices, ascending.
         masks: The bits hit, one mask an element, counted from its least significant bit.
-        values: What those bits become, one value an element; empty where they are inverted.
+        values: What those bits become, one value an element; empty where they are inverted, and
+            for `stale` until a campaign has seen the step before.
         step: The step in which the damaged bits are next used, counted from 0.
         boundary: The moment of that step.
         last_step: Of a stuck fault: the last step it lasts; None: until the end.
@@ -116,7 +123,7 @@ class Fault:
             tensor=self.tensor or None,
             optimizer=self.optimizer or None,
             step=self.step,
-            link=Link.STATE,
+            link=Link.GRAD if self.kind is TargetKind.GRADIENT else Link.STATE,
             **place_elements(self.elements),
         )
 

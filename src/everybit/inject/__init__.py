@@ -1,20 +1,31 @@
 """Faults on purpose: draw, write into memory, know exactly what changed, take back.
 
-`draw_fault` makes a `Fault`, `apply` or `planted` writes one now, a `Campaign` at its moment in a
-running loop. Only drills and the api use this package.
+Memory: `draw_fault` makes a `Fault`, `apply` or `planted` writes one now, a `Campaign` at its
+moment in a running loop. Computing: a `ComputedCampaign` makes the results of a `ComputedFault`
+wrong when they are computed; `list_computed_targets` tells what a model computes. Only drills and
+the api use this package.
 """
 
 from everybit.core.boundary import Boundary
+from everybit.core.computed_fault import ComputedFault, ComputedKind
 from everybit.core.fault import Fault, Pattern, TargetKind
 from everybit.inject.campaign import Campaign
+from everybit.inject.computed import ComputedCampaign
+from everybit.inject.computed_targets import ComputedTarget, list_computed_targets
 from everybit.inject.draw import draw_fault
 from everybit.inject.injection import Injection, Undone, apply, planted
 from everybit.inject.targets import Target, find_target, list_targets
+from everybit.inject.wrong_result import Hit
 
 __all__ = [
     "Boundary",
     "Campaign",
+    "ComputedCampaign",
+    "ComputedFault",
+    "ComputedKind",
+    "ComputedTarget",
     "Fault",
+    "Hit",
     "Injection",
     "Pattern",
     "Target",
@@ -23,6 +34,7 @@ __all__ = [
     "apply",
     "draw_fault",
     "find_target",
+    "list_computed_targets",
     "list_targets",
     "planted",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -10,7 +11,10 @@ from torch import nn
 from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, Pattern
+from everybit.inject.calls import CallOfRoot
 from everybit.inject.injection import Injection, Undone, apply
+from everybit.inject.memory import read_elements
+from everybit.inject.targets import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +40,8 @@ class Campaign:
     step. On exit the hooks go, and what still holds damage is put back, the last planted first.
 
     Args:
-        faults: Their `step` counts the optimizers' updates from the entry on; `boundary` is one
+        faults: A `stale` one brings back what was there at its boundary one step before. Their
+            `step` counts the optimizers' updates from the entry on; `boundary` is one
             of `forward_start`, `forward_end`, `step_start` and `step_end`. As everywhere `step`
             is the one in which the bits are next used: `step_end` with step 3 is right after the
             update of step 2.
@@ -66,7 +71,7 @@ class Campaign:
         self._count = count
         self._undo_on_exit = undo
         self._handles: list[RemovableHandle] = []
-        self._calls: list[_Call] = []
+        self._calls: list[CallOfRoot] = []
         for fault in self.waiting:
             if fault.boundary not in _PLANTABLE:
                 raise UsageError(
@@ -82,7 +87,7 @@ class Campaign:
     def __enter__(self) -> Self:
         for holder in self._holders:
             if isinstance(holder, nn.Module):
-                self._calls.append(_Call(holder, self))
+                self._calls.append(CallOfRoot(holder, self._forward_start, self._forward_end))
             elif isinstance(holder, torch.optim.Optimizer):
                 before = holder.register_step_pre_hook(self._step_start)
                 # Planted ahead of every other pre-hook of this optimizer, whose check must see it.
@@ -118,6 +123,7 @@ class Campaign:
             What was planted by this call.
         """
         now = self.step if step is None else step
+        self._remember(boundary, now)
         self._stuck = [f for f in self._stuck if f.last_step is None or now <= f.last_step]
         planted = [injection for f in self._stuck if (injection := self._plant(f, now)).changes]
         due = [f for f in self.waiting if f.boundary is boundary and f.step == now]
@@ -129,8 +135,28 @@ class Campaign:
         self.injections += planted
         return planted
 
+    def _remember(self, boundary: Boundary, step: int) -> None:
+        """Read, a step before, what a stale fault will bring back."""
+        for index, fault in enumerate(self.waiting):
+            if (
+                fault.pattern is Pattern.STALE
+                and (boundary, step + 1) == (fault.boundary, fault.step)
+                and not fault.values
+            ):
+                tensor = find_target(fault, *self._holders).value
+                words = read_elements(tensor, fault.elements)
+                values = tuple(int.from_bytes(word, "little") for word in words)
+                self.waiting[index] = replace(fault, values=values)
+
     def _plant(self, fault: Fault, step: int) -> Injection:
         return apply(fault, *self._holders, step=step)
+
+    def _forward_start(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        self.advance(Boundary.FORWARD_START)
+        return args, kwargs
+
+    def _forward_end(self) -> None:
+        self.advance(Boundary.FORWARD_END)
 
     def _step_start(self, *_: Any) -> None:
         self.advance(Boundary.STEP_START)
@@ -138,36 +164,3 @@ class Campaign:
     def _step_end(self, *_: Any) -> None:
         self._steps += 1
         self.advance(Boundary.STEP_END)
-
-
-class _Call:
-    """A module's call within a campaign; stands in the attribute that torch sends calls through.
-
-    A Guard stands there too: what comes later is outside, and so plants before the Guard's look.
-    """
-
-    def __init__(self, module: nn.Module, campaign: Campaign) -> None:
-        self._module = module
-        self._campaign = campaign
-        self._inner: Any = module.__dict__.get("_compiled_call_impl")
-        module.__dict__["_compiled_call_impl"] = self
-
-    def remove(self) -> None:
-        """Leave the place as it was."""
-        if self._module.__dict__.get("_compiled_call_impl") is self:
-            if self._inner is None:
-                del self._module.__dict__["_compiled_call_impl"]
-            else:
-                self._module.__dict__["_compiled_call_impl"] = self._inner
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = self._module._call_impl if self._inner is None else self._inner
-        if torch.compiler.is_compiling():
-            return call(*args, **kwargs)
-        self._campaign.advance(Boundary.FORWARD_START)
-        result = call(*args, **kwargs)
-        self._campaign.advance(Boundary.FORWARD_END)
-        return result
-
-    def __deepcopy__(self, memo: Any) -> None:
-        """Return what the place holds elsewhere."""

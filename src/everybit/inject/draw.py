@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fnmatch import fnmatchcase
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Elements of a stray write or a strided cluster, where not given, are drawn up to this many.
 MAX_DRAWN = 64
+#: Rows and columns of a tile, where not given.
+TILE = 8
 
 
 def draw_fault(
@@ -48,7 +51,7 @@ def draw_fault(
             fault.
         pattern: The shape of the damage.
         where: A `TargetKind`, or a shell pattern over addresses (`fc.weight`, `*:exp_avg_sq`);
-            None: any.
+            None: any weight, buffer or optimizer state.
         num_elements: How many elements; drawn where None (1 for `flip`, `multi-bit` and `stuck`).
         bits: The bits hit in each element, from the least significant; drawn where None.
         stride: Of `strided`: every how-many-th element in memory order; drawn where None.
@@ -70,11 +73,11 @@ def draw_fault(
             f"bits {list(bits)} of {target.address}",
             todo=f"its elements have bits 0 to {width - 1}",
         )
-    elements = _elements(tensor, pattern, num_elements, stride, rng, target.address)
-    masks, values = _marks(tensor, pattern, bits, value, len(elements), rng)
+    elements = draw_elements(tensor, pattern, num_elements, stride, rng, target.address)
+    masks, values = draw_marks(tensor, pattern, bits, value, len(elements), rng)
     order = sorted(range(len(elements)), key=elements.__getitem__)
     return Fault(
-        kind=target.kind,
+        kind=TargetKind.GRADIENT if where is TargetKind.GRADIENT else target.kind,
         parameter=target.parameter,
         module=target.module,
         tensor=target.tensor,
@@ -91,7 +94,14 @@ def draw_fault(
 
 
 def _choose(targets: list[Target], where: TargetKind | str | None, rng: random.Random) -> Target:
-    if isinstance(where, TargetKind):
+    if where is TargetKind.GRADIENT:
+        # Gradients come and go; their shape and dtype are those of what they belong to.
+        targets = [
+            target
+            for target in targets
+            if target.kind is TargetKind.WEIGHT and target.value.requires_grad
+        ]
+    elif isinstance(where, TargetKind):
         targets = [target for target in targets if target.kind is where]
     elif where is not None:
         targets = [target for target in targets if fnmatchcase(target.address, where)]
@@ -106,7 +116,7 @@ def _choose(targets: list[Target], where: TargetKind | str | None, rng: random.R
     return target
 
 
-def _elements(
+def draw_elements(
     tensor: Tensor,
     pattern: Pattern,
     count: int | None,
@@ -114,6 +124,13 @@ def _elements(
     rng: random.Random,
     address: str,
 ) -> list[int]:
+    """Draw the elements that a pattern hits: flat row-major indices, in no order.
+
+    Raises:
+        UsageError: So many do not fit the tensor.
+    """
+    if pattern is Pattern.TILE and tensor.dim() > 1:
+        return _tile(tensor, count, rng)
     total = tensor.numel()
     step = 1
     if count is None:
@@ -129,7 +146,7 @@ def _elements(
             f"{count} elements at stride {step} do not fit {address} with its {total}",
             todo="ask for fewer",
         )
-    if pattern in (Pattern.STRAY_WRITE, Pattern.STRIDED):
+    if pattern not in (Pattern.FLIP, Pattern.MULTI_BIT, Pattern.STUCK):
         start = rng.randrange(total - span + 1)
         positions = list(range(start, start + span, step))
     else:
@@ -138,7 +155,21 @@ def _elements(
     return [memory_order(tensor, position) for position in positions]
 
 
-def _marks(
+def _tile(tensor: Tensor, count: int | None, rng: random.Random) -> list[int]:
+    """Draw a block of the last two dimensions, as square as they allow."""
+    height, width = tensor.shape[-2:]
+    side = TILE if count is None else max(1, isqrt(count))
+    rows, columns = min(side, height), min(side, width)
+    matrix = rng.randrange(tensor.numel() // (height * width)) * height * width
+    top, left = rng.randrange(height - rows + 1), rng.randrange(width - columns + 1)
+    return [
+        matrix + (top + row) * width + left + column
+        for row in range(rows)
+        for column in range(columns)
+    ]
+
+
+def draw_marks(
     tensor: Tensor,
     pattern: Pattern,
     bits: Sequence[int] | None,
@@ -146,8 +177,13 @@ def _marks(
     count: int,
     rng: random.Random,
 ) -> tuple[list[int], list[int]]:
+    """Draw what happens to each of `count` elements: masks, and values or none, as in `Fault`."""
     width = 8 * tensor.element_size()
     full = (1 << width) - 1
+    if pattern in (Pattern.ZERO, Pattern.STALE):
+        if bits is not None or value is not None:
+            raise UsageError(f"bits or a value with pattern {pattern}", todo="give neither")
+        return [full] * count, [0] * count if pattern is Pattern.ZERO else []
     if pattern in (Pattern.STRAY_WRITE, Pattern.STUCK):
         if bits is not None or (pattern is Pattern.STUCK and value is None):
             mask = _mask(bits) if bits is not None else 1 << rng.randrange(width)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.change import Change, changes_between, evidence_of
+from everybit.core.errors import UsageError
+from everybit.core.fault import Pattern
 from everybit.core.finding import Location, place_elements
 from everybit.core.link import Link
 from everybit.inject.memory import aliases_itself, read_elements, write_elements
@@ -56,7 +58,7 @@ class Injection:
             tensor=target.tensor or None,
             optimizer=target.optimizer or None,
             step=fault.step if step is None else step,
-            link=Link.STATE,
+            link=fault.where.link or Link.STATE,
             **place_elements(change.element for change in changes),
         )
         self._tensor = target.value
@@ -112,6 +114,11 @@ def apply(fault: Fault, *holders: Holder, step: int | None = None) -> Injection:
         UsageError: No such tensor or element, or memory that cannot be written; nothing is
             changed then.
     """
+    if fault.pattern is Pattern.STALE and not fault.values:
+        raise UsageError(
+            "a stale fault whose earlier bits nobody has read",
+            todo="use a Campaign: it reads them in the step before",
+        )
     target = find_target(fault, *holders)
     tensor = target.value
     dtype = str(tensor.dtype).removeprefix("torch.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +27,7 @@ class Target:
     """One tensor and its names, as a finding tells them.
 
     Attributes:
-        kind: Weight, buffer or optimizer state.
+        kind: Weight, buffer, optimizer state or gradient.
         parameter: state_dict key.
         module: Type of the root module, where it is not the first (`Linear`, `Linear#1`); else "".
         tensor: Name of the optimizer state tensor, else "".
@@ -67,19 +67,26 @@ def find_target(fault: Fault, *holders: Holder) -> Target:
     Raises:
         UsageError: There is none, or it has fewer elements than the fault names.
     """
+    wanted = TargetKind.WEIGHT if fault.kind is TargetKind.GRADIENT else fault.kind
     for target in _targets(holders, once=False):
         same = (target.kind, target.parameter, target.module, target.tensor) == (
-            fault.kind,
+            wanted,
             fault.parameter,
             fault.module,
             fault.tensor,
         )
+        if same and fault.kind is TargetKind.GRADIENT:
+            if target.value.grad is None:
+                break
+            return replace(target, kind=fault.kind, value=target.value.grad)
         if same and fault.optimizer in ("", target.optimizer):
             return target
     name = f"{fault.parameter}:{fault.tensor}" if fault.tensor else fault.parameter
     todo = "names are state_dict keys; `everybit.inject.list_targets` lists them"
     if fault.kind is TargetKind.STATE:
         todo += " (optimizer state exists from the first update on)"
+    elif fault.kind is TargetKind.GRADIENT:
+        todo += " (gradients exist from the backward pass to the update)"
     raise UsageError(f"no {fault.kind} {name!r} to plant a fault in", todo=todo)
 
 
@@ -100,7 +107,7 @@ def _targets(holders: Sequence[Holder], *, once: bool) -> Iterator[Target]:
                 todo="give modules, optimizers, or a mapping of names to tensors",
             )
     for module in modules:
-        inner = _unwrap(module) if isinstance(module, nn.Module) else module
+        inner = unwrapped(module) if isinstance(module, nn.Module) else module
         label = unique_name(type(inner).__name__, labels) if labels else ""
         labels.append(label)
         for kind, key, value in _named(inner):
@@ -128,14 +135,15 @@ def _named(holder: nn.Module | Mapping[str, Tensor]) -> Iterator[tuple[TargetKin
             if buffer is not None:
                 yield TargetKind.BUFFER, prefix + key, buffer
         children = [
-            (f"{prefix}{key}.", _unwrap(child))
+            (f"{prefix}{key}.", unwrapped(child))
             for key, child in module._modules.items()
             if child is not None
         ]
         stack += reversed(children)
 
 
-def _unwrap(module: nn.Module) -> nn.Module:
+def unwrapped(module: nn.Module) -> nn.Module:
+    """Return the model within wrappers: DistributedDataParallel, torch.compile."""
     while type(module).__name__ in _WRAPPERS:
         children = module._modules
         inner = children.get("_orig_mod", children.get("module"))
