@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,11 +21,12 @@ from torch.optim.optimizer import (
 from everybit.core.boundary import Boundary
 from everybit.guard.moment import Moment
 from everybit.guard.patches import Patches
-from everybit.guard.root_call import RootCall
+from everybit.guard.root_call import RootCall, repeating
 from everybit.guard.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     Emit = Callable[[Boundary, Moment], None]
 
@@ -44,6 +45,10 @@ class Boundaries:
         wants: Whether an optimizer belongs to the watched loop; others are not counted.
         abandon: Called with an optimizer whose step was left by an error, before the next boundary.
         trains: Whether any optimizer is known: if not, calls that want no gradients are steps.
+
+    Attributes:
+        step: Updates finished or skipped so far.
+        around: Makes what root calls and backward passes run within.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Boundaries:
         self._scaled: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._steps_of: dict[int, int] = {}
         self._scaler: Any = None
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     @property
     def inside(self) -> bool:
@@ -110,7 +116,7 @@ class Boundaries:
         known = self._roots.get(id(root))
         if known is None or not known.surrounds(root):
             self._called.discard(id(root))
-            self._roots[id(root)] = RootCall(root, self._enter, self._leave)
+            self._roots[id(root)] = RootCall(root, self._enter, self._leave, self._within)
 
     def detach(self, root: torch.nn.Module) -> None:
         """Leave a root module's calls alone again."""
@@ -195,6 +201,9 @@ class Boundaries:
                 self._next_step()
                 self._emit(Boundary.STEP_END, end)
 
+    def _within(self, outermost: bool = True) -> AbstractContextManager[Any]:
+        return self.around() if outermost and self._threads.alone else nullcontext()
+
     def _is_evaluating(self, root: torch.nn.Module) -> bool:
         """Whether a call is a step: it is no part of a training loop that is yet to begin."""
         return not self._trains() and not (torch.is_grad_enabled() and root.training)
@@ -206,10 +215,10 @@ class Boundaries:
         self._scaled.clear()
 
     def _backward(self, original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or (repeating(anywhere=True) and _in_autograd()):
             return original(tensors, *args, **kwargs)
         depth = getattr(self._nested, "depth", 0)
-        if torch._C._current_autograd_node() is not None:
+        if _in_autograd():
             depth += 1  # Within another one, in a thread of autograd's own.
         losses: tuple[torch.Tensor, ...] = ()
         if depth == 0:
@@ -218,7 +227,7 @@ class Boundaries:
             self._emit_now(Boundary.BACKWARD_START, losses=losses)
         self._nested.depth = depth + 1
         try:
-            with self._writing_gradients():
+            with self._writing_gradients(), self._within(depth == 0):
                 result = original(tensors, *args, **kwargs)
         finally:
             self._nested.depth = depth
@@ -358,6 +367,10 @@ def _is_skipped(optimizer: Any) -> bool | torch.Tensor:
         return False
     skipped = found_inf.detach() > 0
     return bool(skipped.numpy()) if found_inf.device.type == "cpu" else skipped
+
+
+def _in_autograd() -> bool:
+    return torch._C._current_autograd_node() is not None
 
 
 def _replica(original: Any, module: torch.nn.Module) -> Any:

@@ -19,23 +19,23 @@ from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
+from everybit.guard.spot import SpotCheck
 
 if TYPE_CHECKING:
     from everybit.core.config import Config
     from everybit.core.finding import Finding
     from everybit.guard.check import Check
     from everybit.guard.moment import Moment
-    from everybit.guard.state import CarriedState
+    from everybit.guard.watch import Watch
 
 
 class Checks:
     """The checks that a configuration asks for.
 
     Args:
-        state: The carried state, which they share.
+        watch: What is watched: its carried state, which they share, loads and calls.
         config: Settings of the Guard.
         rank: Rank of this process.
-        loads: Tells what came of loads, before what was loaded is used.
 
     Attributes:
         record: The one that records; the others test.
@@ -43,7 +43,8 @@ class Checks:
         skipped: Whether the last step was skipped.
     """
 
-    def __init__(self, state: CarriedState, config: Config, rank: int, loads: Check) -> None:
+    def __init__(self, watch: Watch, config: Config, rank: int) -> None:
+        state = watch.state
         readout = Readout()
         heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
         patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
@@ -53,7 +54,7 @@ class Checks:
         self.skipped = False
         self._readout = readout
         self._all: list[Check] = [
-            loads,
+            watch.loads,
             AtRestCheck(
                 state,
                 rank=rank,
@@ -70,6 +71,16 @@ class Checks:
             self._all.append(
                 NumericsCheck(state, readout, gradients, rank=rank, every=config.every)
             )
+        if config.spot_checks:
+            spot = SpotCheck(
+                readout,
+                rank=rank,
+                heal=heal,
+                name_of=state.members.name_of_part,
+                parameter_of=state.members.name_of_memory,
+            )
+            watch.boundaries.around = spot.around
+            self._all.append(spot)
         self._all.append(
             RecomputeCheck(rank=rank, every=config.replay_every, name_of=state.members.name_of_part)
         )

@@ -80,7 +80,7 @@ class Guard:
             fence=self._fence,
         )
         self._watch.state.before_loss(self._before_loss)
-        self._checks = Checks(self._watch.state, self.config, self._rank, self._watch.loads)
+        self._checks = Checks(self._watch, self.config, self._rank)
         self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
         self._heartbeat = Heartbeat(
             lambda seconds: self._journalled.observe("stood-still", self.step, seconds=seconds),

@@ -84,6 +84,15 @@ class Members:
                     return str(name)
         return ""
 
+    def name_of_memory(self, tensor: torch.Tensor) -> str:
+        """Return the name of the parameter whose memory a tensor shows; "" for none."""
+        address = tensor.untyped_storage().data_ptr()
+        for root, _ in self.roots:
+            for name, parameter in unwrap(root).named_parameters():
+                if address and parameter.untyped_storage().data_ptr() == address:
+                    return str(name)
+        return ""
+
     def owns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the optimizer updates any tracked parameter."""
         tracked = {id(item.tensor) for root in self.roots for item in track_module(*root)}

@@ -8,17 +8,41 @@ error ends it, and copies, pickles and scripts of the module do not take it alon
 from __future__ import annotations
 
 import sys
+import threading
 import weakref
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
 _PLACE = "_compiled_call_impl"
+_repeats = threading.local()
+_num_repeating: list[int] = []
+
+
+def repeating(*, anywhere: bool = False) -> bool:
+    """Whether a call is being repeated by the Guard: it is none of the program's.
+
+    Args:
+        anywhere: In whatever thread; autograd has some of its own. Else in this one.
+    """
+    return bool(_num_repeating) if anywhere else getattr(_repeats, "depth", 0) > 0
+
+
+@contextmanager
+def repetition() -> Iterator[None]:
+    """Repeat calls within: they pass root calls unseen."""
+    _repeats.depth = getattr(_repeats, "depth", 0) + 1
+    _num_repeating.append(0)
+    try:
+        yield
+    finally:
+        _repeats.depth -= 1
+        _num_repeating.pop()
 
 
 class RootCall:
@@ -30,6 +54,7 @@ class RootCall:
             the call.
         leave: Called once for each `enter` that returned, however the call ends, with the module,
             and with what it returned: nothing where an error ended it, else one value.
+        around: Makes what the call itself runs within.
     """
 
     def __init__(
@@ -37,12 +62,19 @@ class RootCall:
         root: torch.nn.Module,
         enter: Callable[[torch.nn.Module, Any, Any], None],
         leave: Callable[[torch.nn.Module, tuple[Any, ...]], None],
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self._root = weakref.ref(root)
         self._enter = enter
         self._leave = leave
+        self._around = around
         self._inner: Any = None
         self.install()
+
+    @property
+    def inner(self) -> Any:
+        """What stood in the place before: a compiled call; None where nothing did."""
+        return self._inner
 
     def surrounds(self, root: torch.nn.Module) -> bool:
         """Whether this is the call of `root`."""
@@ -67,10 +99,11 @@ class RootCall:
             else:
                 root.__dict__[_PLACE] = inner
         self._enter = self._leave = _nothing
+        self._around = nullcontext
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module."""
-        if torch.compiler.is_compiling() or torch._C._get_tracing_state():
+        if torch.compiler.is_compiling() or torch._C._get_tracing_state() or repeating():
             return self._pass_on(args, kwargs)
         called = sys._getframe(1).f_locals.get("self")
         if isinstance(called, torch.nn.Module) and not self.surrounds(called):
@@ -92,7 +125,8 @@ class RootCall:
             self._enter(root, () if transformed else args, {} if transformed else kwargs)
         returned: tuple[Any, ...] = ()
         try:
-            result = call()
+            with nullcontext() if transformed else self._around():
+                result = call()
             returned = (None if transformed else result,)
             return result
         finally:
