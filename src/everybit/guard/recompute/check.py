@@ -13,6 +13,7 @@ from everybit.detect.recompute import MIN_EXACT, Recompute, judge_recompute
 from everybit.guard.check import Check
 from everybit.guard.readout import read_words
 from everybit.guard.recompute.frames import Frames, Recomputed
+from everybit.guard.root_call import repeating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ class RecomputeCheck(Check):
         self._rank = rank
         self._every = every
         self._name_of = name_of
-        self._frames = Frames(lambda: self._wanted, self._take, self._fail)
+        self._frames = Frames(self._wants, self._take, self._fail)
         self._lock = threading.Lock()
         self._wanted = False
         self._installed = False
@@ -96,6 +97,9 @@ class RecomputeCheck(Check):
         """Leave checkpointing as it was."""
         self._wanted = False
         self._frames.remove()
+
+    def _wants(self) -> bool:
+        return self._wanted and not repeating(anywhere=True)
 
     def _take(self, found: Recomputed) -> None:
         with self._lock:
