@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -40,6 +42,10 @@ def main(args: Sequence[str] | None = None) -> int:
         args: Arguments without the program's name; `sys.argv[1:]` where None.
     """
     prepare_streams()
+    if args is None and sys.argv[1:2] not in (["run"], ["demo"]):
+        # The process ends with the verb: walking its whole heap once more would free nothing.
+        # What a script under `run` leaves behind is its own, and may have finalisers.
+        atexit.register(gc.freeze)
     try:
         code = everybit.main(
             args=None if args is None else list(args), prog_name="everybit", standalone_mode=False

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from typing import Final
 
@@ -68,12 +69,17 @@ class VerbGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         module_name = VERBS[cmd_name][0]
+        was_on = gc.isenabled()
+        gc.disable()  # what is imported stays
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:
             if error.name == module_name:
                 raise click.UsageError(f"the verb {cmd_name!r} is not in this release") from error
             raise
+        finally:
+            if was_on:
+                gc.enable()
         command: click.Command = module.command
         return command
 

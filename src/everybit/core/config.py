@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 import types
 import typing
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
@@ -276,6 +275,8 @@ def _convert(name: str, value: Any, *, where: str) -> Any:
 
 
 def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
+    import tomllib  # only where there is a file
+
     data = b""
     try:
         data = path.read_bytes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.pickles.stream import read_pickles
@@ -79,8 +78,7 @@ def _look_into_strings(content: Content, walk: Walk, data: bytes) -> None:
             continue
         if not read_pickles(raw).whole and len(raw) < _SHORT_BYTES:
             continue
-        inner = replace(
-            content,
+        inner = content.but(
             source=Held(content.source.path, [raw]),
             member=content.inside(f"string at {match.start() + 1}"),
             start=None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everybit.core.finding import Location
 
@@ -57,7 +56,6 @@ _PACKED = frozenset(
 _MAX_NAME = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """Bytes to look into.
 
@@ -74,29 +72,58 @@ class Content:
         partial: Its end was not expanded, which is told; that it breaks off is no damage.
         two: It is of another format as well, which tells of what this one does not cover.
         kind: What it is looked into as.
+        name: The last name of the file or member.
+        label: What sentences call it.
     """
 
-    source: ByteSource
-    path: str
-    member: str | None = None
-    start: int | None = 0
-    depth: int = 0
-    by_law: bool = False
-    compiled: bool = False
-    partial: bool = False
-    two: bool = False
-    kind: Kind = Kind.OTHER
+    __slots__ = (
+        "by_law", "compiled", "depth", "kind", "label", "member", "name", "partial", "path",
+        "source", "start", "two",
+    )  # fmt: skip
 
-    @property
-    def name(self) -> str:
-        """The last name of the file or member."""
-        whole = self.path if self.member is None else self.member.rpartition("!")[2]
-        return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    def __init__(
+        self,
+        *,
+        source: ByteSource,
+        path: str,
+        member: str | None = None,
+        start: int | None = 0,
+        depth: int = 0,
+        by_law: bool = False,
+        compiled: bool = False,
+        partial: bool = False,
+        two: bool = False,
+        kind: Kind = Kind.OTHER,
+    ) -> None:
+        self.source = source
+        self.path = path
+        self.member = member
+        self.start = start
+        self.depth = depth
+        self.by_law = by_law
+        self.compiled = compiled
+        self.partial = partial
+        self.two = two
+        self.kind = kind
+        whole = path if member is None else member.rpartition("!")[2]
+        self.name = whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        self.label = path if member is None else f"{path} ({member})"
 
-    @property
-    def label(self) -> str:
-        """What sentences call it."""
-        return self.path if self.member is None else f"{self.path} ({self.member})"
+    def but(self, **changes: Any) -> Content:
+        """Return the same content with some attributes changed."""
+        given: dict[str, Any] = {
+            "source": self.source,
+            "path": self.path,
+            "member": self.member,
+            "start": self.start,
+            "depth": self.depth,
+            "by_law": self.by_law,
+            "compiled": self.compiled,
+            "partial": self.partial,
+            "two": self.two,
+            "kind": self.kind,
+        }
+        return Content(**{**given, **changes})
 
     def place(self, start: int | None = None, end: int | None = None) -> Location:
         """Return the location of bytes `[start, end)` of this content; of all of it without."""

@@ -20,7 +20,7 @@ _BLOBS: Final = "blobs"
 _MAX_DEPTH: Final = 200
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Folder:
     """The files of a folder.
 

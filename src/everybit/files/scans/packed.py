@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Content, Kind
@@ -51,8 +50,7 @@ def look_into_packed(content: Content, walk: Walk) -> None:
 def _inside(content: Content, held: Held, kind: Kind, *, partial: bool) -> Content:
     name = content.name
     stem = name.rpartition(".")[0] if "." in name else name
-    return replace(
-        content,
+    return content.but(
         source=held,
         member=content.inside(f"{stem or name} ({kind})"),
         start=None,

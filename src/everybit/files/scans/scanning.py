@@ -72,7 +72,7 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
     """
     if source.size <= SMALL_BYTES:
         source = Small(source)
-    walk = Walk(look=_look)
+    walk = Walk(_look)
     content = Content(source=source, path=name, depth=depth)
     with paused_collection():
         kinds = recognise(content)
@@ -121,7 +121,8 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
                 what = f"what loading {content.label} does"
                 walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
             continue
-        _looker(kind)(replace(content, kind=kind, two=len(kinds) > 1), walk)
+        content.kind, content.two = kind, len(kinds) > 1
+        _looker(kind)(content, walk)
 
 
 def _tell_no_model(content: Content, walk: Walk, kind: Kind) -> None:

@@ -149,7 +149,7 @@ def _moved(
 def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
     if found.too_long or isinstance(found.error, TooLargeError):
         walk.closed(content, "its pickle is too long to be followed to its end")
-        content = replace(content, partial=True)
+        content = content.but(partial=True)
     judge(content, walk, found.data, place=found.offset_of)
     from everybit.files.scans.following import follow_pickle
 

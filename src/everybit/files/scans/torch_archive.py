@@ -23,7 +23,7 @@ _MAX_CODE_BYTES: Final = 8 * 1024 * 1024
 _MAX_LISTED: Final = 16
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Layout:
     """What the names of an archive's members say that it is.
 

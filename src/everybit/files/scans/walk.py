@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Severity
@@ -45,7 +44,6 @@ def _shortened(value: Any) -> Any:
     return value
 
 
-@dataclass(slots=True, kw_only=True)
 class Walk:
     """The state of one file's scan.
 
@@ -56,12 +54,15 @@ class Walk:
         bytes_left: Bytes that may still be expanded.
     """
 
-    look: Callable[[Content, Walk], None]
-    outcome: Outcome = field(default_factory=Outcome)
-    members_left: int = MAX_MEMBERS
-    bytes_left: int = MAX_EXPANDED_BYTES
-    _is_full: bool = False
-    _told: set[tuple[str, str, str]] = field(default_factory=set)
+    __slots__ = ("_is_full", "_told", "bytes_left", "look", "members_left", "outcome")
+
+    def __init__(self, look: Callable[[Content, Walk], None]) -> None:
+        self.look = look
+        self.outcome = Outcome()
+        self.members_left = MAX_MEMBERS
+        self.bytes_left = MAX_EXPANDED_BYTES
+        self._is_full = False
+        self._told: set[tuple[str, str, str]] = set()
 
     def tell(
         self,

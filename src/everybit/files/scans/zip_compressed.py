@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Kind
@@ -38,7 +37,7 @@ def look_into_compressed(walk: Walk, member: Member, child: Content, layout: Lay
     kind = _METHODS.get(member.method, Kind.ZLIB)
     if not raw and member.method not in _METHODS:
         if member.method == 14:
-            child = replace(child, source=_without_lzma_header(child.source, member))
+            child = child.but(source=_without_lzma_header(child.source, member))
             kind = Kind.LZMA
         else:
             what = f"it is compressed by {method_name(member.method)}"
@@ -47,7 +46,7 @@ def look_into_compressed(walk: Walk, member: Member, child: Content, layout: Lay
             return
     end = child.source.size
     head = expand_head(child.source, 0, end, kind, HEAD_BYTES, raw=raw)
-    probe = replace(child, source=Held(child.source.path, [head]), start=None)
+    probe = child.but(source=Held(child.source.path, [head]), start=None)
     if head and not layout.wants_whole(probe, member.size):
         _tell_growth(walk, child, member)
         walk.outcome.count("members")
@@ -67,7 +66,7 @@ def look_into_compressed(walk: Walk, member: Member, child: Content, layout: Lay
             remedy = "Do not unpack it." if isinstance(error, BombError) else ""
             walk.closed(child, str(error), remedy=remedy)
         partial = child.partial or bool(failed)
-        whole = replace(child, source=held, start=None, partial=partial)
+        whole = child.but(source=held, start=None, partial=partial)
         if held.size:
             layout.note(member.name, whole)
             walk.look(whole, walk)
@@ -108,6 +107,6 @@ def look_into_hidden(walk: Walk, child: Content) -> None:
 
     held = Held(child.source.path, pieces())
     try:
-        walk.look(replace(child, source=held, start=None), walk)
+        walk.look(child.but(source=held, start=None), walk)
     finally:
         held.close()

@@ -21,7 +21,7 @@ _MAX_GAPS: Final = 100
 _ENDS: Final = (zr.LOCAL_MARK, zr.CENTRAL_MARK, zr.DESCRIPTOR_MARK, zr.END_MARK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gap:
     """A run of bytes between records.
 
@@ -40,7 +40,7 @@ class Gap:
     hides_member: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Hidden:
     """A member that stands in the file and not in the directory: its name and where its data is."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
@@ -42,13 +41,15 @@ _OTHERS: Final = ("records that disagree", Severity.WARNING)
 _ADVICE: Final = "Do not load it; ask its author for a file that a plain save wrote."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What the directory says of one member, beyond what the archive reader keeps."""
 
-    entry: zr.CentralEntry
-    place: int
-    extra: bytes
+    __slots__ = ("entry", "extra", "place")
+
+    def __init__(self, entry: zr.CentralEntry, place: int, extra: bytes) -> None:
+        self.entry = entry
+        self.place = place
+        self.extra = extra
 
 
 def read_entries(source: ByteSource, start: int) -> list[Entry]:
@@ -60,7 +61,7 @@ def read_entries(source: ByteSource, start: int) -> list[Entry]:
         extra_at = at + zr.CENTRAL.size + len(entry.raw_name)
         (length,) = struct.unpack_from("<H", data, at + 30)
         extra = data[extra_at : extra_at + length]
-        found.append(Entry(entry=entry, place=start + at, extra=extra))
+        found.append(Entry(entry, start + at, extra))
         at += entry.length
     return found
 

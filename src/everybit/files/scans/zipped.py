@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
@@ -33,18 +32,15 @@ _PEEK_BYTES: Final = 1024 * 1024
 _METHODS: Final = {12: Kind.BZIP2, 93: Kind.ZSTD}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a member's bytes lie, whether or not the archive's records agree on it."""
 
-    member: Member
-    start: int
-    end: int
+    __slots__ = ("end", "member", "start")
 
-    @property
-    def name(self) -> str:
-        """The member's name."""
-        return self.member.name
+    def __init__(self, member: Member, start: int, end: int) -> None:
+        self.member = member
+        self.start = start
+        self.end = end
 
 
 def look_into_zip(content: Content, walk: Walk) -> None:
@@ -75,8 +71,7 @@ def _archives(content: Content, walk: Walk) -> list[tuple[int, int]]:
 
 
 def _part(content: Content, start: int, end: int) -> Content:
-    return replace(
-        content,
+    return content.but(
         source=Window(content.source, start, end),
         start=None if content.start is None else content.start + start,
         member=content.inside(f"archive at {start}"),
@@ -118,14 +113,14 @@ def _look_into_one(content: Content, walk: Walk) -> None:
 def _place(source: ByteSource, member: Member) -> Place | None:
     """Return where a member lies as torch's reader finds it: by the entry, past its own header."""
     if member.usable:
-        return Place(member=member, start=member.start, end=member.end)
+        return Place(member, member.start, member.end)
     head = source.read(member.header_offset, zr.LOCAL.size)
     if len(head) < zr.LOCAL.size or head[:4] != zr.LOCAL_MARK:
         return None
     names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
     start = member.header_offset + zr.LOCAL.size + names
     end = min(start + member.compressed_size, source.size)
-    return Place(member=member, start=start, end=end)
+    return Place(member, start, end)
 
 
 def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout) -> None:
@@ -228,8 +223,7 @@ def _look_into_remains(content: Content, walk: Walk, spans: list[tuple[int, int]
         if not hidden and spans:
             walk.look(_remainder(content, start, end), walk)
         for each in hidden:
-            child = replace(
-                _remainder(content, each.start, each.end),
+            child = _remainder(content, each.start, each.end).but(
                 member=content.inside(f"{each.name} (not in its directory)"),
             )
             if each.method == zr.STORED:
