@@ -2,8 +2,8 @@
 
 What:
     `pickle`, `dill`, `cloudpickle`, `joblib`, `jsonpickle`, `shelve` or `marshal` reads data,
-    `pandas.read_pickle` a table, `numpy.load` a file with `allow_pickle=True`, or a subclass of
-    `pickle.Unpickler` lets names through that are on no list.
+    `pandas.read_pickle` a table, `numpy.load` a file with `allow_pickle=True`, `msgpack_numpy`
+    arrays of objects, or a subclass of `pickle.Unpickler` lets names through that are on no list.
 
 Why it matters:
     A pickle is a program: it can call any function that can be imported. No check of the result

@@ -78,10 +78,19 @@ UNPICKLING: Final[dict[str, Severity]] = {
     "dill.load_module_asdict": Severity.WARNING,
     "cloudpickle.load": Severity.WARNING,
     "cloudpickle.loads": Severity.WARNING,
+    "cloudpickle.Unpickler": Severity.WARNING,
     "joblib.load": Severity.WARNING,
     "jsonpickle.decode": Severity.WARNING,
     "jsonpickle.loads": Severity.WARNING,
     "jsonpickle.unpickler.decode": Severity.WARNING,
+    "jsonpickle.Unpickler": Severity.WARNING,
+    "jsonpickle.unpickler.Unpickler": Severity.WARNING,
+    "msgpack_numpy.load": Severity.WARNING,
+    "msgpack_numpy.loads": Severity.WARNING,
+    "msgpack_numpy.unpack": Severity.WARNING,
+    "msgpack_numpy.unpackb": Severity.WARNING,
+    "msgpack_numpy.Unpacker": Severity.WARNING,
+    "msgpack_numpy.patch": Severity.WARNING,
     "pandas.read_pickle": Severity.WARNING,
     "pandas.compat.pickle_compat.load": Severity.WARNING,
     "shelve.open": Severity.WARNING,
@@ -89,6 +98,12 @@ UNPICKLING: Final[dict[str, Severity]] = {
     "marshal.load": Severity.NOTE,
     "marshal.loads": Severity.NOTE,
 }
+
+#: These unpickle arrays of objects if their `object_hook` is one of `UNPICKLING_HOOKS`.
+HOOKED: Final = frozenset(
+    f"msgpack.{name}" for name in ("load", "loads", "unpack", "unpackb", "Unpacker")
+)
+UNPICKLING_HOOKS: Final = frozenset({"msgpack_numpy.decode"})
 
 #: `{name: position of allow_pickle}`.
 OBJECT_ARRAYS: Final = {

@@ -32,7 +32,8 @@ def judge_pickle(site: CallSite) -> Load | None:
         return None  # the wrapper's own call says it
     if site.name in loaders.OBJECT_ARRAYS:
         return _object_arrays(site)
-    severity = loaders.UNPICKLING.get(site.name)
+    hooked = _is_hooked(site)
+    severity = Severity.WARNING if hooked else loaders.UNPICKLING.get(site.name)
     if severity is None or _is_new_shelf(site) or comes_from_itself(site.module, site.node):
         return None
     marshal = site.name.startswith("marshal.")
@@ -40,6 +41,10 @@ def judge_pickle(site: CallSite) -> Load | None:
         does = "unpickles every value that is read from it, and a pickle can run any code"
     elif marshal:
         does = "reads bytes that can crash the process, and code objects"
+    elif site.name == "msgpack_numpy.patch":
+        does = "lets msgpack unpickle arrays of objects, and a pickle can run any code"
+    elif hooked or site.name.startswith("msgpack_numpy."):
+        does = "unpickles arrays of objects, and a pickle can run any code"
     else:
         does = "unpickles its input, and a pickle can run any code"
     return Load(
@@ -73,6 +78,15 @@ def _object_arrays(site: CallSite) -> Load | None:
         fix=_without_objects(site),
         falls_through=given.may_be_falsy,
     )
+
+
+def _is_hooked(site: CallSite) -> bool:
+    """Return whether a reader of another format is given a function that unpickles."""
+    if site.name not in loaders.HOOKED:
+        return False
+    hooks = [each.value for each in site.node.keywords if each.arg == "object_hook"]
+    names = (name for hook in hooks for name in site.module.resolve_all(hook))
+    return any(name in loaders.UNPICKLING_HOOKS for name in names)
 
 
 def _is_new_shelf(site: CallSite) -> bool:

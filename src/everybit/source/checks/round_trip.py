@@ -18,6 +18,8 @@ _OPENERS: Final = frozenset({"open", "BytesIO"})
 #: Methods that give the content or the name of what they are called on.
 _CONTENT: Final = frozenset({"getvalue", "getbuffer", "read", "read_bytes", "open", "fileno"})
 _NAMES: Final = frozenset({"str", "fspath", "Path", "bytes"})
+#: What loaders call the argument that is the file, path or data.
+_FILES: Final = frozenset({"f", "file", "filename", "filepath_or_buffer", "path", "data", "string"})
 _MAX_DEPTH: Final = 6
 #: Saves of one name that are looked at, from the last one back.
 _MAX_SAVES: Final = 16
@@ -64,13 +66,15 @@ def _written(module: Module) -> dict[ast.AST, dict[str, list[ast.Call]]]:
 def _first(call: ast.Call) -> ast.expr | None:
     if call.args:
         return call.args[0]
-    return call.keywords[0].value if call.keywords else None
+    return next((each.value for each in call.keywords if each.arg in _FILES), None)
 
 
 def _saves(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
     if isinstance(call.func, ast.Name):
         name = call.func.id
+    if name == "encode":  # a word that many objects know
+        return ast.unparse(call.func) == "jsonpickle.encode"
     return name is not None and (name in _SAVERS or name.startswith(("save_", "dump_")))
 
 
