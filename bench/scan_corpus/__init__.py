@@ -22,6 +22,7 @@ from bench.scan_corpus import (
     folders,
     gadgets_libraries,
     gadgets_stdlib,
+    handed,
     packings,
     streams,
 )
@@ -35,6 +36,7 @@ _HOSTILE: Final = (
     gadgets_stdlib,
     gadgets_libraries,
     chains,
+    handed,
     streams,
     containers_zip,
     disguises,

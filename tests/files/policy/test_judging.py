@@ -86,8 +86,7 @@ SAFE = (
     "functools:partial copyreg:_reconstructor _codecs:encode numpy:ndarray numpy:dtype "
     "numpy._core.multiarray:scalar numpy.core.multiarray:_reconstruct numpy.dtypes:Float64DType "
     "numpy.random._pickle:__generator_ctor torch._utils:_rebuild_tensor_v2 torch:FloatStorage "
-    "torch.nn.modules.rnn:LSTM torch.nn.functional:gelu "
-    "torch._C:_VariableFunctionsClass.relu torch:bfloat16 torch:Size "
+    "torch.nn.modules.rnn:LSTM torch:bfloat16 torch:Size "
     "torch.nn.parameter:Parameter torch.nn.modules.linear:Linear "
     "torch.optim.adamw:AdamW torch.optim.lr_scheduler:LambdaLR torch.serialization:_get_layout "
     "transformers.training_args:TrainingArguments transformers.trainer_utils:SchedulerType "
@@ -101,6 +100,15 @@ def test_names_of_usual_checkpoints_are_safe(qualified):
     found = judged(qualified)
     assert found.danger is Danger.SAFE
     assert found.does == ""
+
+
+@pytest.mark.parametrize(
+    "qualified",
+    ["torch.nn.functional:gelu", "torch._C:_VariableFunctionsClass.relu", "numpy:float32"],
+)
+def test_what_picklers_only_name_is_safe_where_it_is_not_called(qualified):
+    assert judged(qualified, called=False).danger is Danger.SAFE
+    assert judged(qualified).danger is Danger.UNKNOWN
 
 
 @pytest.mark.parametrize(

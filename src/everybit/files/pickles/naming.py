@@ -74,6 +74,14 @@ _APPLY: Final = {
 }
 
 
+#: Calls that only pass a name on, or import one: they say nothing by themselves where all their
+#: parts are constant, and the pickle itself calls them.
+READERS: Final = frozenset({
+    "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
+    "operator.getitem", "_operator.getitem", "importlib.import_module", "builtins.__import__",
+    "cloudpickle.cloudpickle.subimport", "cloudpickle.cloudpickle_fast.subimport",
+    "operator.attrgetter", "_operator.attrgetter", "operator.itemgetter", "_operator.itemgetter",
+})  # fmt: skip
 _PASSING: Final = frozenset(
     _GETATTR | _IMPORTS | _SAME | _ITEM | _PARTIAL | _TYPES | _APPLY | {"builtins.vars"}
 )
@@ -205,7 +213,7 @@ class Names:
         name = function.qualified
         first = args[0] if args else None
         if name in _GETATTR or (name.endswith(_UNBOUND) and len(args) > 1):
-            return self._attributes(first, args[1] if len(args) > 1 else None)
+            return self.attribute_of(first, args[1] if len(args) > 1 else None)
         if name.endswith(_UNBOUND) and args:
             owner = name.rpartition(".")[0]
             return _split(owner, function.module).attribute(as_string(first))
@@ -214,7 +222,7 @@ class Names:
         if name in _SAME and args:
             return self.of(first)
         if name in _ITEM and len(args) > 1:
-            return self._attributes(first, args[1])
+            return self.attribute_of(first, args[1])
         if name.endswith(_ITEM_METHODS) and args:
             return self._item(function, args)
         return self._pass_on(function, args, depth)
@@ -233,30 +241,40 @@ class Names:
             inner, rest = self._bound(first, _handed_on(name, args))
             return self._give(self.of(inner), rest, depth + 1)
         if name.startswith(("operator.", "_operator.")) and name.endswith(_GETTERS):
-            keys = tuple(as_string(arg) or UNKNOWN for arg in args)
+            keys = tuple(_key(arg) for arg in args)
             return Named(function.module, f"{function.path}()", keys or (UNKNOWN,))
         if function.keys and args:
-            found = self._attributes(first, function.keys[0])
+            found = self.attribute_of(first, function.keys[0])
             return found.result() if "methodcaller" in function.path else found
         return function.result()
 
-    def _attributes(self, owner: Node, name: Node) -> Named:
-        text = as_string(name)
-        if text == UNKNOWN:
-            text = None
-        return self.of(owner).attribute(text)
+    def attribute_of(self, owner: Node, name: Node) -> Named:
+        """Return what an attribute or item of a node stands for."""
+        return self.of(owner).attribute(_constant(name))
 
     def _item(self, function: Named, args: list[Node]) -> Named:
         owner, _, method = function.path.rpartition(".")
         held = Named(function.module, owner, sure=function.sure)
         unbound = method == "__getitem__" or held.qualified in _MAPPINGS  # dict.get(d, key)
         if unbound and len(args) > 1:
-            return self._attributes(args[0], args[1])
+            return self.attribute_of(args[0], args[1])
         return held.attribute(as_string(args[0]))
 
 
 def _items(node: Node) -> list[Node]:
-    return node.items if isinstance(node, (TupleNode, ListNode)) else []
+    # Of a list nobody knows what it held at the time of the call; no pickler writes one there.
+    return node.items if isinstance(node, TupleNode) else []
+
+
+def _key(node: Node) -> str:
+    """Return what a getter asks for; the number of an item in brackets."""
+    return as_string(node) or (f"[{node}]" if type(node) is int else UNKNOWN)
+
+
+def _constant(name: Node) -> str | None:
+    """Return the text of an attribute's name; None where it is computed, or the number of one."""
+    text = as_string(name)
+    return None if text is None or text == UNKNOWN or text.startswith("[") else text
 
 
 def _handed_on(name: str, args: list[Node]) -> list[Node]:

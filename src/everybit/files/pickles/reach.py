@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.pickles.attributes import find_memory
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
 from everybit.files.pickles.file_code import FileCode, is_plain
-from everybit.files.pickles.naming import Named, Names
+from everybit.files.pickles.handed import find_handed
+from everybit.files.pickles.naming import READERS, Named, Names
 from everybit.files.pickles.nodes import Call, Change, Extension, Global, TupleNode
 
 if TYPE_CHECKING:
@@ -16,11 +18,6 @@ if TYPE_CHECKING:
 
 #: Of each name so many calls are shown.
 MAX_SHOWN: Final = 8
-#: Calls that only pass names on: they say nothing by themselves where all their parts are constant.
-_WATCHED: Final = frozenset({
-    "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
-    "importlib.import_module", "builtins.__import__", "operator.getitem",
-})  # fmt: skip
 _REGISTER: Final = "copyreg.add_extension"
 
 
@@ -128,6 +125,7 @@ class _Finder:
         self.found: dict[tuple[str, str, bool], _Sum] = {}
         self.plain: dict[int, tuple[Named, _Sum]] = {}
         self.passed: list[Call] = []
+        self.getters: list[Call] = []
 
     def walk(self) -> None:
         for node in self.pickle.globals:
@@ -144,6 +142,10 @@ class _Finder:
             self.change(self.names.of(touch.target), touch.kind, items, touch.position)
         for named, position in self.code.runs():
             self.note(named, Via.RESULT, position, ())
+        for attribute, position in find_memory(self.pickle):
+            self.sum(Named("object", attribute), Via.ATTRIBUTE, position)
+        self.sources()
+        self.hand_on()
 
     def import_(self, node: Global) -> None:
         named = self.names.of(node)
@@ -177,12 +179,43 @@ class _Finder:
             self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
+        if made.keys:
+            self.getters.append(call)
+
+    def sources(self) -> None:
+        """Note a class whose source torch would compare, and write to a file, and that is made up.
+
+        Before 1.6 torch wrote `("module", class, file, source)` in the place of a class.
+        """
+        for outside in self.pickle.persistents:
+            parts = outside.id.items if isinstance(outside.id, TupleNode) else []
+            label = as_string(parts[0]) if parts else ""
+            held = parts[1:2] if label == "module" else parts[:1] if label is None else []
+            if held and isinstance(held[0], Call) and self.names.of(held[0]).is_result:
+                made_up = Named("torch.serialization", "dump_patches")
+                self.sum(made_up, Via.ATTRIBUTE, held[0].position)
+
+    def hand_on(self) -> None:
+        """Note what reads attributes by name, or imports, and is called where nobody can follow."""
+        named = [(node, self.names.of(node)) for node in self.pickle.globals]
+        readers = [(node, told) for node, told in named if told.qualified in READERS]
+        if not readers and not self.getters:
+            return
+        handed = find_handed(self.pickle)
+        for node, told in readers:
+            if id(node) in handed:
+                self.sum(told, Via.IMPORT, node.position).sure = False
+        for call in self.getters:
+            getter = self.names.of(call)
+            for key in getter.keys if id(call) in handed else ():
+                part = replace(getter, path=f"{getter.path}.{key}")
+                self.sum(part, Via.ATTRIBUTE, call.position)
 
     def note_parts(self, getter: Named, call: Call) -> None:
         """Note every attribute or item that an `attrgetter` or its like gives."""
         for key in getter.keys:
             for owner in call.arguments[:1]:
-                named = self.names.of(owner).attribute(None if key == UNKNOWN else key)
+                named = self.names.attribute_of(owner, key)
                 self.sum(named, Via.RESULT if "()" in named.path else Via.ATTRIBUTE, call.position)
 
     def call_rebuilt(self, partial: Call, call: Call) -> None:
@@ -202,7 +235,7 @@ class _Finder:
         summed = self.sum(made, via, call.position)
         if not made.sure:
             summed.sure = False
-            if function.qualified in _WATCHED:
+            if function.qualified in READERS:
                 self.sum(function, Via.IMPORT, call.position).sure = False
 
     def register(self, call: Call) -> None:

@@ -83,6 +83,7 @@ NAMES: Final = {
             "UntypedStorage._new_shared_filename_cpu UntypedStorage._new_using_filename_cpu"
         ),
     },
+    "torch.serialization": {effects.FILES: "dump_patches"},
     "torch._utils": {effects.IMPORTS: "_import_dotted_name", effects.LOADS: "_get_obj_from_str"},
     "torch.utils.data": {effects.CALLS: "datapipes _utils"},
     "torch.jit": {effects.LOADS: "load jit_module_from_flatbuffer", effects.CODE: "script trace"},

@@ -69,6 +69,9 @@ NAMES: Final = {
         effects.BUILDS_CODE: "type",
         effects.SYSTEM: "memoryview id",
     },
+    "object": {
+        effects.MEMORY: "__array_interface__ __array_struct__ __cuda_array_interface__",
+    },
     "operator": {
         effects.ATTRIBUTES: "setitem delitem __setitem__ __delitem__ iadd iconcat __iconcat__",
         effects.CALLS: "call __call__ methodcaller",

@@ -7,19 +7,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.file_code import CLASS_BUILDERS, FUNCTION_BUILDERS
+from everybit.files.pickles.naming import READERS
 from everybit.files.pickles.reach import Via
 from everybit.files.policy.dangers import does_by_name, does_by_word, does_inside
-from everybit.files.policy.effects import ATTRIBUTES, BUILDS_CODE, COMPUTED, FILE_CODE
-from everybit.files.policy.safe import is_safe
+from everybit.files.policy.effects import ATTRIBUTES, BUILDS_CODE, COMPUTED, FILE_CODE, METHODS
+from everybit.files.policy.safe import is_safe, only_named
 
 if TYPE_CHECKING:
     from everybit.files.pickles.reach import Reached
 
-#: They only pass a name on; where it is constant, that name is judged in their place.
-_PASSING: Final = frozenset({
-    "builtins.getattr", "builtins.object.__getattribute__", "inspect.getattr_static",
-    "operator.getitem", "_operator.getitem", "importlib.import_module", "builtins.__import__",
-    "cloudpickle.cloudpickle.subimport", "cloudpickle.cloudpickle_fast.subimport",
+#: Objects that read attributes and items later, by names that are judged where they are known.
+_GETTERS: Final = frozenset({
+    "operator.attrgetter", "_operator.attrgetter", "operator.itemgetter", "_operator.itemgetter",
 })  # fmt: skip
 #: Cloudpickle's and dill's way to write functions and classes; none of it runs what it builds.
 _BUILDING: Final = ("cloudpickle.cloudpickle.", "cloudpickle.cloudpickle_fast.", "dill._dill.")
@@ -70,12 +69,14 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
         kind = reached.arguments[0] if reached.shown else "build"
         what = "attributes" if kind == "build" else "items"
         return Danger.DANGEROUS, f"sets {what} of an object that the running program shares"
-    if name in _PASSING and reached.via is not Via.RESULT:
-        if reached.sure and reached.called:
-            return Danger.SAFE, ""
-        return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
+    if name in READERS and reached.via is not Via.RESULT:
+        if not (reached.sure and reached.called):
+            return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
+        # Where all of it is constant, the name that it gives is judged in its place.
+        return (Danger.UNKNOWN, ATTRIBUTES) if name in _GETTERS else (Danger.SAFE, "")
     if is_safe(reached.module, reached.name):
-        return Danger.SAFE, ""
+        unusual = reached.called and name in only_named()
+        return (Danger.UNKNOWN, METHODS) if unusual else (Danger.SAFE, "")
     if "?" in (reached.module, *reached.name.split(".")):
         return Danger.DANGEROUS, COMPUTED
     builds = _built(reached)

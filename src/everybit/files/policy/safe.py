@@ -28,8 +28,25 @@ def safe_names() -> frozenset[str]:
     )
 
 
+@cache
+def only_named() -> frozenset[str]:
+    """Return the known-safe names that no pickler calls.
+
+    They are kept as values (an activation, the type of a number). Called, they run methods of what
+    they are given: `softmax(x, y)` is `x.softmax(y)`, and NumPy reads the memory that
+    `x.__array_interface__` describes.
+    """
+    tables = (safe_numpy.NAMED, safe_torch.NAMED)
+    return frozenset(
+        f"{module}.{name}"
+        for table in tables
+        for module, names in table.items()
+        for name in names.split()
+    )
+
+
 def is_safe(module: str, name: str) -> bool:
-    """Return whether a name is known safe in a pickle, whatever it is called with."""
+    """Return whether a name is known safe in a pickle: to name, and to call if picklers do."""
     if f"{module}.{name}" in safe_names():
         return True
     # A class has a capital letter; a function that happens to live there is not let through.

@@ -26,6 +26,17 @@ _DTYPES: Final = " ".join(f"{name}DType" for name in _DTYPE_NAMES.split())
 _MULTIARRAY: Final = "_reconstruct scalar"
 _GENERATORS: Final = "MT19937 PCG64 PCG64DXSM Philox SFC64"
 
+#: `{module: names}` of what is a value in a pickle, and called by none that NumPy writes.
+NAMED: Final = {
+    "numpy": f"recarray record matrix {_SCALARS}",
+    "numpy.core.records": "recarray record",
+    "numpy._core.records": "recarray record",
+    "numpy.rec": "recarray record",
+    "numpy.ma.core": "MaskedArray mvoid",
+    "numpy.ma": "MaskedArray",
+    "numpy.matrixlib.defmatrix": "matrix",
+}
+
 #: `{module: names}`
 NAMES: Final = {
     "numpy": f"ndarray dtype recarray record matrix {_SCALARS}",

@@ -54,6 +54,4 @@ NAMES: Final = {
     "ipaddress": "IPv4Address IPv6Address IPv4Network IPv6Network",
     "time": "struct_time",
     "zoneinfo": "ZoneInfo._unpickle",
-    "operator": "itemgetter attrgetter",
-    "_operator": "itemgetter attrgetter",
 }

@@ -57,6 +57,14 @@ _FUNCTIONS: Final = (
 )
 _METHODS: Final = " ".join(f"_VariableFunctionsClass.{name}" for name in _FUNCTIONS.split())
 
+#: `{module: names}` of what is a value in a pickle (an activation), and called by none.
+NAMED: Final = {
+    "torch": _FUNCTIONS,
+    "torch._C": _METHODS,
+    "torch._C._nn": _FUNCTIONS,
+    "torch.nn.functional": _FUNCTIONS,
+}
+
 #: `{module: names}`
 NAMES: Final = {
     "torch": (
