@@ -47,6 +47,13 @@ def test_made_here(tmp_path, body):
         ("y = torch.load(path, weights_only=False)\ntorch.save(x, path)", "SRC301"),
         ("torch.save(x, path + '.new')\nreturn torch.load(path, weights_only=False)", "SRC301"),
         (
+            (
+                "a = io.BytesIO()\ntorch.save(x, a)\nb = io.BytesIO()\nb.write(path)\n"
+                "return torch.load(b, weights_only=False)"
+            ),
+            "SRC301",
+        ),
+        (
             "if flag:\n    torch.save(x, path)\nreturn torch.load(path, weights_only=False)",
             "SRC301",
         ),

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 #: Functions that write; the last part of the name is enough, since any writer will do.
-_SAVERS: Final = frozenset({"dump", "dumps", "save", "savez", "savez_compressed", "to_pickle"})
+_SAVERS: Final = frozenset(
+    {"dump", "dumps", "packb", "save", "savez", "savez_compressed", "to_pickle"}
+)
 _OPENERS: Final = frozenset({"open", "BytesIO"})
+#: Each call of these makes another file, folder or buffer.
+_NEW: Final = frozenset({
+    "BytesIO", "NamedTemporaryFile", "SpooledTemporaryFile", "TemporaryDirectory", "TemporaryFile",
+    "mkdtemp", "mkstemp",
+})  # fmt: skip
 #: Methods that give the content or the name of what they are called on.
 _CONTENT: Final = frozenset({"getvalue", "getbuffer", "read", "read_bytes", "open", "fileno"})
 _NAMES: Final = frozenset({"str", "fspath", "Path", "bytes"})
@@ -82,7 +89,8 @@ def _stands_for(module: Module, node: ast.expr, depth: int = 0) -> Iterator[str]
     """Yield the expressions, as text, that name the same bytes."""
     if depth > _MAX_DEPTH or (isinstance(node, ast.Constant) and not isinstance(node.value, str)):
         return
-    yield ast.dump(node)
+    if not _is_new(node):
+        yield ast.dump(node)
     match node:
         case ast.Call(func=ast.Attribute(value=value, attr=attr)) if attr in _CONTENT:
             yield from _stands_for(module, value, depth + 1)
@@ -100,6 +108,15 @@ def _stands_for(module: Module, node: ast.expr, depth: int = 0) -> Iterator[str]
                 yield from _stands_for(module, found[0], depth + 1)
         case _:
             pass
+
+
+def _is_new(node: ast.expr) -> bool:
+    """Return whether an expression makes another object each time it is run."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in _NEW or (name[:1].isupper() and not node.args and not node.keywords)
+        case _:
+            return False
 
 
 def _always_before(module: Module, first: ast.AST, then: ast.AST, function: ast.AST) -> bool:
