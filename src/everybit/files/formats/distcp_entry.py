@@ -62,8 +62,7 @@ def read_one(
         tensors=tuple(_move_tensor(tensor, label, start) for tensor in inner.tensors),
         damages=tuple(_move_damage(damage, label, start) for damage in inner.damages),
         members=tuple(
-            replace(
-                member,
+            member.but(
                 name=f"{label}/{member.name}",
                 header_offset=member.header_offset + start,
                 start=member.start + start,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError, malformed
@@ -20,16 +19,17 @@ _FIRST_BYTES: Final = 64 * 1024
 MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """A pickle and its place in the file."""
 
-    pickle: Pickle
-    start: int
-    end: int
+    __slots__ = ("end", "pickle", "start")
+
+    def __init__(self, pickle: Pickle, start: int, end: int) -> None:
+        self.pickle = pickle
+        self.start = start
+        self.end = end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
     """Pickles that follow each other, as far as they can be followed.
 
@@ -43,10 +43,15 @@ class Stream:
         size: Number of bytes that were given.
     """
 
-    pickles: tuple[Pickle, ...]
-    end: int
-    size: int
-    others: tuple[Pickle, ...] = ()
+    __slots__ = ("end", "others", "pickles", "size")
+
+    def __init__(
+        self, pickles: tuple[Pickle, ...], end: int, size: int, others: tuple[Pickle, ...]
+    ) -> None:
+        self.pickles = pickles
+        self.end = end
+        self.size = size
+        self.others = others
 
     @property
     def error(self) -> MalformedError | None:
@@ -85,7 +90,7 @@ def read_pickles(data: bytes, *, max_steps: int | None = None, raw_arrays: bool 
         others += [*machine.inner, *(pickles if error is None else [found])]
         if error is None:
             pickles, end = [found], found.end
-    return Stream(pickles=tuple(pickles), others=tuple(others), end=end, size=len(data))
+    return Stream(tuple(pickles), end, len(data), tuple(others))
 
 
 def _follow_all(data: bytes, steps: int, *, piecewise: bool = False) -> tuple[list[Pickle], int]:
@@ -154,7 +159,7 @@ def read_pickle_at(
                 byte_range=(at, min(at + 1, source.size)),
                 evidence=error.damage.evidence,
             ) from None
-        return Placed(pickle=pickle, start=start, end=start + pickle.end)
+        return Placed(pickle, start, start + pickle.end)
 
 
 def _cut(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Finding, Location, Severity
@@ -48,7 +47,8 @@ def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> 
     damage = _damage(source, loaded.kind) if loaded.kind in _READERS else None
     if damage is not None:
         return damage.finding(name)
-    return tell_loaded(replace(loaded, acceptance=acceptance.marked(damaged=False)), name)
+    loaded.acceptance = acceptance.marked(damaged=False)
+    return tell_loaded(loaded, name)
 
 
 def _damage(source: ByteSource, kind: str) -> Damage | None:

@@ -6,7 +6,6 @@ for which it first asks whether the file is a tar.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
@@ -27,7 +26,6 @@ _ZIP_MARK: Final = b"PK\x03\x04"
 TAR_BLOCK_BYTES: Final = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """What torch does with a file.
 
@@ -38,10 +36,19 @@ class Loaded:
         keys: Under which keys of the object each refused name hangs, the first few.
     """
 
-    acceptance: Acceptance
-    kind: str
-    member: str | None = None
-    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    __slots__ = ("acceptance", "keys", "kind", "member")
+
+    def __init__(
+        self,
+        acceptance: Acceptance,
+        kind: str,
+        member: str | None,
+        keys: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self.acceptance = acceptance
+        self.kind = kind
+        self.member = member
+        self.keys = keys
 
 
 def load_as_torch(source: ByteSource) -> Loaded:
@@ -73,7 +80,7 @@ def load_as_torch(source: ByteSource) -> Loaded:
         except MalformedError:
             # Another unpickler fails on it too: that is damage, and told as such.
             acceptance = acceptance.marked(damaged=True)
-    return Loaded(acceptance=acceptance, kind=kind, member=member, keys=keys)
+    return Loaded(acceptance, kind, member, keys)
 
 
 def _as_tar(source: ByteSource) -> Acceptance | None:

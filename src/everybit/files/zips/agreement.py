@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Location
@@ -65,7 +64,7 @@ def without_overlaps(members: list[Member], damages: list[Damage]) -> list[Membe
                     member.name,
                 )
             )
-            result[index] = replace(member, usable=False)
+            result[index] = member.but(usable=False)
         if member.end > reach:
             reach, owner = member.end, member.name
     return result

@@ -7,8 +7,8 @@ Reading never raises for damage unless there is no directory at all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.files.damage import Damage, MalformedError, malformed
 from everybit.files.zips import records as zr
@@ -33,7 +33,6 @@ _LOCATOR: Final = "its ZIP64 locator is damaged"
 _OF_PLACES: Final = (_NO_DIRECTORY, _LOCATOR)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One member of an archive.
 
@@ -51,20 +50,44 @@ class Member:
         usable: Whether its place in the file is beyond doubt.
     """
 
-    name: str
-    method: int
-    flags: int
-    crc: int
-    other_crc: int | None
-    size: int
-    compressed_size: int
-    header_offset: int
-    start: int
-    end: int
-    usable: bool = True
+    __slots__ = (
+        "compressed_size", "crc", "end", "flags", "header_offset", "method", "name", "other_crc",
+        "size", "start", "usable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        method: int,
+        flags: int,
+        crc: int,
+        other_crc: int | None,
+        size: int,
+        compressed_size: int,
+        header_offset: int,
+        start: int,
+        end: int,
+        usable: bool = True,
+    ) -> None:
+        self.name = name
+        self.method = method
+        self.flags = flags
+        self.crc = crc
+        self.other_crc = other_crc
+        self.size = size
+        self.compressed_size = compressed_size
+        self.header_offset = header_offset
+        self.start = start
+        self.end = end
+        self.usable = usable
+
+    def but(self, **changes: Any) -> Member:
+        """Return the same member with some attributes changed."""
+        return Member(**{name: getattr(self, name) for name in self.__slots__} | changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Archive:
     """What an archive's directory says, and what in it cannot be right."""
 
@@ -82,12 +105,14 @@ class Archive:
         return not filled or 2 * sum(member.crc != 0 for member in filled) > len(filled)
 
 
-@dataclass(frozen=True, slots=True)
 class _Directory:
-    num_entries: int
-    start: int
-    size: int
-    said_start: int
+    __slots__ = ("num_entries", "said_start", "size", "start")
+
+    def __init__(self, num_entries: int, start: int, size: int, said_start: int) -> None:
+        self.num_entries = num_entries
+        self.start = start
+        self.size = size
+        self.said_start = said_start
 
 
 def read_archive(source: ByteSource) -> Archive:
@@ -312,7 +337,8 @@ def _member(
     methods = (zr.STORED, zr.DEFLATED)
     if entry.method not in methods and local.method in methods:
         # The field is damaged, and told above; the other one still reads the data.
-        entry = replace(entry, method=local.method)
+        entry = entry.copy()
+        entry.method = local.method
     problem = zr.extra_problem(local.extra)
     if problem is not None:
         at = start - len(local.extra) + problem

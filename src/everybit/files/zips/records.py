@@ -7,7 +7,6 @@ are checked against what was read.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 END: Final = struct.Struct("<4s4H2IH")
@@ -37,9 +36,13 @@ VERSIONS: Final = frozenset({0, 10, 11, 20, 21, 23, 25, 27, 30, 45, 46, 50, 51, 
 SYSTEMS: Final = frozenset({0, 3, 10, 11, 19})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CentralEntry:
     """One entry of the central directory."""
+
+    __slots__ = (
+        "attributes", "compressed_size", "crc", "disk", "flags", "header_offset", "length",
+        "made_by", "method", "modified", "name", "raw_name", "size", "version_needed",
+    )  # fmt: skip
 
     name: str
     raw_name: bytes
@@ -56,10 +59,21 @@ class CentralEntry:
     header_offset: int
     length: int
 
+    def copy(self) -> CentralEntry:
+        """Return one of its own with the same facts."""
+        made = CentralEntry()
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        return made
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class LocalHeader:
     """The header before a member's data."""
+
+    __slots__ = (
+        "compressed_size", "crc", "extra", "flags", "length", "method", "modified", "raw_name",
+        "size", "version_needed",
+    )  # fmt: skip
 
     raw_name: bytes
     flags: int
@@ -87,22 +101,22 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
     at = offset + CENTRAL.size
     raw_name, extra = data[at : at + n], data[at + n : at + n + m]
     size, packed, local = _widened(extra, size, packed, local)
-    return CentralEntry(
-        name=decode_name(raw_name, flags),
-        raw_name=raw_name,
-        made_by=made_by,
-        flags=flags,
-        method=method,
-        version_needed=needed,
-        modified=(time, date),
-        crc=crc,
-        compressed_size=packed,
-        size=size,
-        disk=disk,
-        attributes=(internal, external),
-        header_offset=local,
-        length=length,
-    )
+    made = CentralEntry()
+    made.name = decode_name(raw_name, flags)
+    made.raw_name = raw_name
+    made.made_by = made_by
+    made.flags = flags
+    made.method = method
+    made.version_needed = needed
+    made.modified = (time, date)
+    made.crc = crc
+    made.compressed_size = packed
+    made.size = size
+    made.disk = disk
+    made.attributes = (internal, external)
+    made.header_offset = local
+    made.length = length
+    return made
 
 
 def parse_local(data: bytes) -> LocalHeader | None:
@@ -115,18 +129,18 @@ def parse_local(data: bytes) -> LocalHeader | None:
         return None
     extra = data[LOCAL.size + n : length]
     size, packed = _widened(extra, size, packed)
-    return LocalHeader(
-        raw_name=data[LOCAL.size : LOCAL.size + n],
-        flags=flags,
-        method=method,
-        version_needed=needed,
-        modified=(time, date),
-        crc=crc,
-        compressed_size=packed,
-        size=size,
-        extra=extra,
-        length=length,
-    )
+    made = LocalHeader()
+    made.raw_name = data[LOCAL.size : LOCAL.size + n]
+    made.flags = flags
+    made.method = method
+    made.version_needed = needed
+    made.modified = (time, date)
+    made.crc = crc
+    made.compressed_size = packed
+    made.size = size
+    made.extra = extra
+    made.length = length
+    return made
 
 
 def parse_descriptor(
@@ -186,6 +200,8 @@ def extra_problem(extra: bytes) -> int | None:
 
 def _widened(extra: bytes, *fields: int) -> list[int]:
     """Return the fields, those that 32 bits do not hold from the ZIP64 record, in its order."""
+    if _SATURATED32 not in fields:
+        return list(fields)
     wide = iter(_zip64_values(extra))
     return [next(wide, field) if field == _SATURATED32 else field for field in fields]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Location
@@ -68,15 +68,18 @@ def find_shift(
     hit = order[max(num_kept - 1, 0) : first]
     start = hit[0][0].header_offset if hit else 0
     end = order[first][0].header_offset + distance
-    moved = {
-        place: replace(entry, header_offset=entry.header_offset + distance)
-        for entry, place in order[first:]
-    }
+    moved = {place: _moved(entry, distance) for entry, place in order[first:]}
     return Shift(
         damage=_damage(distance, (start, end), [entry.name for entry, _ in hit]),
         moved=moved,
         lost=frozenset(place for _, place in hit),
     )
+
+
+def _moved(entry: zr.CentralEntry, distance: int) -> zr.CentralEntry:
+    made = entry.copy()
+    made.header_offset += distance
+    return made
 
 
 def _is_header(source: ByteSource, entry: zr.CentralEntry, at: int, directory_start: int) -> bool:
