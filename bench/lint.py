@@ -5,7 +5,8 @@
 PEERS is a folder with a virtual environment for each peer, under its name: torchfix, bandit, ruff,
 semgrep. One that is not there is left out. RULES is a folder of Semgrep's public rules, which are
 not part of this repository; the first line of each file says where it is from
-(`# source: REPOSITORY PATH COMMIT`).
+(`# source: REPOSITORY PATH COMMIT`). With `--own FOLDER` the tools are asked about the peers' own
+test files as well (`lint_own`).
 
 A peer finds what is expected where one of its rules about the same thing (`lint_peers.COUNTED`)
 tells a line of the same statement. A false alarm is a finding of any of those rules in a snippet
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.files_campaign import commit
+from bench.lint_own import compare_own
 from bench.lint_peers import ANY, COUNTED, IMPORTS, Peer, Told, find_peers, list_rules
 from bench.lint_snippets import SNIPPETS, Place, Snippet, read_snippets
 from bench.scan import version
@@ -197,6 +199,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--semgrep-rules", type=Path)
+    parser.add_argument("--own", type=Path, help="a folder with the peers' own test files")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "lint.json")
     parser.add_argument("--no-page", action="store_true")
     options = parser.parse_args()
@@ -213,6 +216,7 @@ def main() -> int:
         if rules is not None:
             result["semgrep_rules"] = list_rules(rules)
         result |= compare(peers, copy)
+        result["own"] = compare_own(peers, options.own.resolve()) if options.own else []
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(result, indent=0) + "\n", encoding="utf-8")
     from bench.lint_table import table

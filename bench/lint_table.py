@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from bench.lint_own import own_table
 from bench.lint_peers import COUNTED, IMPORTS, LOADS
 
 from everybit.core.rule import rule as rule_of
@@ -51,6 +52,8 @@ def table(result: dict[str, Any]) -> str:
         + " | ".join(str(len(wrong[name])) for name in columns) + " |", "",
         *_false_alarms(tools, peers), "", *_times(result),
     ]  # fmt: skip
+    if result.get("own"):
+        lines += ["", *own_table(result["own"])]
     return "\n".join(lines)
 
 
