@@ -32,7 +32,7 @@ _WHY: Final = (
     (
         "text",
         r"torch\.load\((?!.*weights_only=(?:False|flag))",
-        "torch.load as it is by default, or told True",
+        "torch.load by default, or told True",
     ),
     ("text", r"= pickle\.load$", "a name that is not called"),
     ("text", r"", "what the same function has written before"),
