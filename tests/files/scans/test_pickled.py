@@ -151,7 +151,8 @@ def test_usual_checkpoints_give_nothing():
 def test_pickled_tensors_are_judged_by_the_bytes_within():
     outcome = judged(pickle.dumps({"w": torch.ones(2)}))
     assert outcome.findings == []
-    ((at, held),) = outcome.nested
+    ((at, held, loaded),) = outcome.nested
+    assert loaded
     assert held[:2] == b"\x80\x02"
     assert pickle.dumps({"w": torch.ones(2)})[at : at + 4] == held[:4]
     computed = call(name("torch.storage", "_load_from_bytes"), call(name("x", "make")))
@@ -161,11 +162,11 @@ def test_pickled_tensors_are_judged_by_the_bytes_within():
 def test_bytes_for_another_unpickler_are_handed_back():
     inner = pickled(EVIL)
     outcome = judged(pickled(call(name("pickle", "loads"), inner)))
-    assert [held for _, held in outcome.nested] == [inner]
+    assert [(held, loaded) for _, held, loaded in outcome.nested] == [(inner, False)]
     assert outcome.findings[0].rule == "PKL201"
     encoded = call(name("_codecs", "encode"), inner.decode("latin-1"), "latin1")
     outcome = judged(pickled(call(name("dill", "loads"), encoded)))
-    assert outcome.nested == [(-1, inner)]
+    assert outcome.nested == [(-1, inner, False)]
 
 
 def test_code_from_the_file_is_one_finding_of_the_library_that_makes_it():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from everybit.files.pickles.handed import find_handed
 from everybit.files.pickles.nodes import Blob, Call, ListNode, Text, TupleNode
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from everybit.files.pickles.nodes import Node, Pickle
 
 _SHORTEST: Final = 2
@@ -24,12 +27,30 @@ _VALUES: Final = frozenset({
 })  # fmt: skip
 
 
-def find_nested(pickle: Pickle) -> list[tuple[int, bytes]]:
-    """Return the byte strings that a pickle gives to calls, with their offsets (-1 without one).
+class Nested(NamedTuple):
+    """Bytes that a pickle gives to a call.
+
+    Attributes:
+        position: Their offset in the pickle; -1 where they do not stand in it as they are.
+        data: The bytes; empty where the reader left a large string out.
+        loaded: The call loads them, so that they are no mere value whatever they begin with.
+    """
+
+    position: int
+    data: bytes
+    loaded: bool
+
+
+def find_nested(pickle: Pickle, left_out: Container[int] = ()) -> list[Nested]:
+    """Return the byte strings that a pickle gives to calls, each content once.
 
     Those that only become a value (an array's elements, a date) are left out.
+
+    Args:
+        pickle: The pickle.
+        left_out: Offsets of strings that are empty only because the reader left them out.
     """
-    found: list[tuple[int, bytes]] = []
+    found: dict[tuple[int, bytes], Nested] = {}
     harmless: dict[int, bool] = {}
     for call in pickle.calls:
         key = id(call.function)
@@ -37,20 +58,34 @@ def find_nested(pickle: Pickle) -> list[tuple[int, bytes]]:
             harmless[key] = _is_harmless(call)
         if harmless[key]:
             continue
+        loaded = call.name in BY_CONTENT
+        if not loaded and len(found) >= _MOST:
+            continue
         for node in _arguments(call):
             held = as_bytes(node)
-            if held is not None and len(held[1]) >= _SHORTEST and len(found) < _MOST:
-                found.append(held)
-    return found
+            if held is None:
+                continue
+            at, data = held
+            if loaded or len(data) >= _SHORTEST or at in left_out:
+                found.setdefault((0 if data else at, data), Nested(at, data, loaded))
+    return list(found.values())
 
 
-def is_given_whole(pickle: Pickle, name: str) -> bool:
-    """Return whether a name is one that is judged by its bytes, and every call has them."""
+def is_given_whole(pickle: Pickle, name: str, num_calls: int) -> bool:
+    """Return whether a name is one that is judged by its bytes, and every call has them.
+
+    Args:
+        pickle: The pickle that reaches the name.
+        name: The qualified name.
+        num_calls: How often it is called, also by other ways than its name.
+    """
     if name not in BY_CONTENT:
         return False
     calls = [call for call in pickle.calls if call.name == name]
-    return bool(calls) and all(
-        len(call.arguments) == 1 and as_bytes(call.arguments[0]) is not None for call in calls
+    handed = find_handed(pickle)
+    return len(calls) == num_calls and not (
+        any(len(call.arguments) != 1 or as_bytes(call.arguments[0]) is None for call in calls)
+        or any(id(node) in handed for node in pickle.globals if node.qualified == name)
     )
 
 

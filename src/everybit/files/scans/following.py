@@ -35,6 +35,7 @@ class Followed:
     Attributes:
         parts: `(offset in the file, bytes)`, in order.
         arrays: `[start, end)` of raw elements, and of large strings, that were left out.
+        strings: Of these the large strings, by the offset in `data` at which each would stand.
         objects: Where pickles of arrays of objects begin in it.
         end: Offset after the last opcode that was followed.
         num_kept: Bytes of all parts.
@@ -44,6 +45,7 @@ class Followed:
 
     parts: list[tuple[int, bytes]] = field(default_factory=list)
     arrays: list[tuple[int, int]] = field(default_factory=list)
+    strings: dict[int, tuple[int, int]] = field(default_factory=dict)
     objects: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
     num_kept: int = 0
@@ -181,7 +183,9 @@ def _keep_cuts(machine: _Follower, found: Followed, begin: int) -> int:
     for at, end, head in machine.cut:
         found.keep(machine.base + begin, machine.data[begin:at])
         found.keep(machine.base + at, head)
-        found.arrays.append((machine.base + at + len(head), machine.base + end))
+        string = (machine.base + at + len(head), machine.base + end)
+        found.arrays.append(string)
+        found.strings[found.num_kept] = string
         begin = end
     # The window ends within, or right behind, a string that was stepped over.
     machine.stepped = bool(machine.cut) and machine.cut[-1][1] == machine.at >= len(machine.data)

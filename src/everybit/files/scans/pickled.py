@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Finding, Location, Severity
@@ -10,13 +9,15 @@ from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
 from everybit.files.damage import TooLargeError
-from everybit.files.pickles.nested import find_nested, is_given_whole
+from everybit.files.pickles.nested import Nested, find_nested, is_given_whole
 from everybit.files.pickles.reach import Reached, Via, find_reached
 from everybit.files.pickles.stream import read_pickles
 from everybit.files.policy import effects
 from everybit.files.policy.judging import Danger, Judgement, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.pickles.stream import Stream
 
@@ -25,29 +26,36 @@ MAX_FINDINGS: Final = 200
 _MAX_SHOWN: Final = 8
 
 
-@dataclass(slots=True, kw_only=True)
 class PickledOutcome:
     """What one stream of pickles came to.
 
     Attributes:
         findings: One for each distinct name, dangerous ones first, then opcode tricks and damage.
         nested: Bytes that the pickles hand to something that loads them or does what is not known
-            to be harmless, each with its offset in `data` (-1 where it has none): files in
-            themselves, to be scanned by their content.
+            to be harmless: files in themselves, to be scanned by their content.
         pickles: As they were read; the last one may be broken.
         end: Offset after the last STOP.
         skipped: What could not be looked at.
     """
 
-    findings: list[Finding] = field(default_factory=list)
-    nested: list[tuple[int, bytes]] = field(default_factory=list)
-    pickles: list[Pickle] = field(default_factory=list)
-    end: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
+    __slots__ = ("end", "findings", "nested", "pickles", "skipped")
+
+    def __init__(self, pickles: list[Pickle], end: int) -> None:
+        self.findings: list[Finding] = []
+        self.nested: list[Nested] = []
+        self.pickles = pickles
+        self.end = end
+        self.skipped: list[Skipped] = []
 
 
 def judge_pickles(
-    data: bytes, *, path: str, member: str | None, start: int, key_hint: str = ""
+    data: bytes,
+    *,
+    path: str,
+    member: str | None,
+    start: int,
+    key_hint: str = "",
+    left_out: Container[int] = (),
 ) -> PickledOutcome:
     """Judge every pickle in some bytes; nothing is imported or called.
 
@@ -58,22 +66,21 @@ def judge_pickles(
         start: Offset of `data` in the file; -1 where the file does not hold it as it is
             (compressed, or nested in another pickle).
         key_hint: What the pickles are, for messages ("the pickle in `data.pkl`").
+        left_out: Offsets of large strings that the reader left out, and that are empty in `data`.
     """
     with paused_collection():
-        return _judge(read_pickles(data), _Place(path, member, start, key_hint))
+        return _judge(read_pickles(data), _Place(path, member, start, key_hint), left_out)
 
 
-@dataclass(frozen=True, slots=True)
 class _Place:
-    path: str
-    member: str | None
-    start: int
-    hint: str
+    __slots__ = ("member", "path", "start", "subject")
 
-    @property
-    def subject(self) -> str:
-        inner = f" ({self.member})" if self.member else ""
-        return f"{self.path}{inner}: {self.hint or 'loading it'}"
+    def __init__(self, path: str, member: str | None, start: int, hint: str) -> None:
+        self.path = path
+        self.member = member
+        self.start = start
+        inner = f" ({member})" if member else ""
+        self.subject = f"{path}{inner}: {hint or 'loading it'}"
 
     def at(self, position: int, name: str = "") -> Location:
         place = None if self.start < 0 else (self.start + position, self.start + position + 1)
@@ -82,19 +89,19 @@ class _Place:
         )
 
 
-def _judge(stream: Stream, place: _Place) -> PickledOutcome:
-    outcome = PickledOutcome(pickles=list(stream.pickles), end=stream.end)
+def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOutcome:
+    outcome = PickledOutcome(list(stream.pickles), stream.end)
     judged: dict[str, tuple[Reached, Judgement]] = {}
     for pickle in stream.pickles:
         _judge_names(pickle, judged)
-        outcome.nested += find_nested(pickle)
+        outcome.nested += find_nested(pickle, left_out)
     for pickle in stream.others:
         other: dict[str, tuple[Reached, Judgement]] = {}
         _judge_names(pickle, other)
         for name, item in other.items():
             if _could_be(name):
                 judged.setdefault(name, item)
-        outcome.nested += find_nested(pickle)
+        outcome.nested += find_nested(pickle, left_out)
     broken = stream.error
     told = _drop_within(judged)
     builders = [item for item in told if item[1].does == effects.BUILDS_CODE]
@@ -118,7 +125,7 @@ def _judge_names(pickle: Pickle, judged: dict[str, tuple[Reached, Judgement]]) -
         judgement = judge(reached)
         if judgement.danger is Danger.SAFE:
             continue
-        if is_given_whole(pickle, reached.qualified):
+        if is_given_whole(pickle, reached.qualified, reached.num_calls):
             continue  # its bytes are judged by what they hold
         name = reached.qualified
         known = judged.get(name)
@@ -216,6 +223,8 @@ def _call(reached: Reached) -> str:
 
 
 def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -13,13 +13,16 @@ from everybit.files.scans.held import Held
 from everybit.files.scans.names import is_pickled, promises_no_code
 from everybit.files.scans.pickle_start import begins_pickle
 from everybit.files.scans.pickled import judge_pickles
+from everybit.files.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from everybit.core.finding import Finding
+    from everybit.files.pickles.nested import Nested
     from everybit.files.scans.following import Followed
     from everybit.files.scans.walk import Walk
+    from everybit.files.source import ByteSource
 
 #: A pickle of up to this many bytes is read whole; of a longer one large strings are left out.
 WHOLE_BYTES: Final = 64 * 1024 * 1024
@@ -83,6 +86,7 @@ def judge(
     *,
     start: int = 0,
     place: Callable[[int], int] | None = None,
+    strings: Mapping[int, tuple[int, int]] | None = None,
 ) -> int:
     """Judge the pickles in some bytes of a content; return the offset after the last one.
 
@@ -92,12 +96,16 @@ def judge(
         data: The pickles, one after the other.
         start: Where they begin in the content.
         place: Where each byte of `data` stands in the content, if not one after the other.
+        strings: `[start, end)` in the content of large strings that `data` leaves out, by the
+            offset at which each of them would stand in it.
     """
+    strings = strings or {}
     outcome = judge_pickles(
         data,
         path=content.path,
         member=content.member,
         start=-1 if content.start is None else content.start + start,
+        left_out=strings,
     )
     for finding in outcome.findings:
         if walk.full(content):
@@ -108,18 +116,37 @@ def judge(
             continue
         walk.outcome.findings.append(_moved(content, finding, place, start))
     walk.outcome.skipped += outcome.skipped
-    for position, inner in outcome.nested:
-        where = start + position if place is None or position < 0 else place(position)
+    for nested in outcome.nested:
+        _look_into_nested(content, walk, nested, start, place, strings.get(nested.position))
+    return start + outcome.end
+
+
+def _look_into_nested(
+    content: Content,
+    walk: Walk,
+    nested: Nested,
+    start: int,
+    place: Callable[[int], int] | None,
+    span: tuple[int, int] | None,
+) -> None:
+    """Look into bytes that a pickle gives to a call, as the file that they may be."""
+    at = nested.position
+    where = start + at if place is None or at < 0 else place(at)
+    source: ByteSource = Held(content.source.path, [nested.data])
+    if span is not None:
+        source = Window(content.source, *span)
+    head = source.read(0, 1024)
+    whole = source.size <= len(head)
+    if nested.loaded or begins_pickle(head, whole=whole) or not _is_plain(head):
         child = Content(
-            source=Held(content.source.path, [inner]),
+            source=source,
             path=content.path,
             member=content.inside(f"bytes at {where}"),
             start=None,
             depth=content.depth + 1,
+            by_law=nested.loaded,
         )
-        if begins_pickle(inner[:1024], whole=len(inner) <= 1024) or not _is_plain(inner):
-            walk.look(child, walk)
-    return start + outcome.end
+        walk.look(child, walk)
 
 
 def _is_plain(data: bytes) -> bool:
@@ -150,14 +177,14 @@ def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
     if found.too_long or isinstance(found.error, TooLargeError):
         walk.closed(content, "its pickle is too long to be followed to its end")
         content = content.but(partial=True)
-    judge(content, walk, found.data, place=found.offset_of)
+    judge(content, walk, found.data, place=found.offset_of, strings=found.strings)
     from everybit.files.scans.following import follow_pickle
 
     for start, _ in found.objects:
         # An array of objects is a pickle of its own, in the middle of this one.
         inner = follow_pickle(content.source, start, joblib=False)
         walk.outcome.count("pickles")
-        judge(content, walk, inner.data, place=inner.offset_of)
+        judge(content, walk, inner.data, place=inner.offset_of, strings=inner.strings)
     if found.arrays:
         _judge_as_plain(content, walk, found)
     for start, end in found.arrays[:_MAX_PEEKED]:
