@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.core.boundary import Boundary
-from everybit.core.config import OnFinding
+from everybit.core.config import Config, OnFinding
 from everybit.core.verdict import Coverage
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.gradients import Gradients
@@ -17,12 +17,12 @@ from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
+from everybit.guard.replay.check import ReplayCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 from everybit.guard.spot import SpotCheck
 
 if TYPE_CHECKING:
-    from everybit.core.config import Config
     from everybit.core.finding import Finding
     from everybit.guard.check import Check
     from everybit.guard.moment import Moment
@@ -83,6 +83,13 @@ class Checks:
             self._all.append(spot)
         self._all.append(
             RecomputeCheck(rank=rank, every=config.replay_every, name_of=state.members.name_of_part)
+        )
+        self._all.append(
+            ReplayCheck(
+                rank=rank,
+                every=config.replay_every,
+                promised=config.replay_every != Config().replay_every,
+            )
         )
         self._all.append(self.record)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)

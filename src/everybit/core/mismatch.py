@@ -1,0 +1,82 @@
+"""A call that was computed again and gave other bits: where, and what the repeats say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everybit.core.change import Change
+    from everybit.core.link import Link
+
+
+class Cause(StrEnum):
+    """What the repeats of a call say of a difference.
+
+    `transient`: they agree with each other and not with the first computation, of a model that has
+    repeated before. `repeat-erred`: all agree but one repeat; the step itself is right.
+    `unproven`: as transient, of a model that has not repeated before. `nondeterministic`: they
+    differ among themselves, or the operation adds up in no fixed order.
+    """
+
+    TRANSIENT = "transient"
+    REPEAT_ERRED = "repeat-erred"
+    UNPROVEN = "unproven"
+    NONDETERMINISTIC = "nondeterministic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A difference between a call and its repeats.
+
+    Attributes:
+        step: Updates finished or skipped before it.
+        rank: Rank of the process.
+        call: Number of the root call within the step.
+        link: `forward` or `grad`.
+        module: The first part that gave something else from the same inputs; "" for the root.
+        operation: Of autograd, in the backward pass; of the forward, where one is to blame.
+        cause: What the repeats say.
+        num_for: Computations that agree with each other.
+        num_against: Computations that do not agree with these.
+        num_exact: How often this part has repeated exactly before in this run.
+        outputs: Paths of the outputs that differ.
+        parameters: Names of the parameters whose gradients from this call differ.
+        tensor: What the elements are of, in words; "" where none can be told.
+        parameter: Name of the parameter whose gradient the elements are of.
+        device: Where it was computed.
+        dtype: Of that tensor.
+        shape: Of that tensor.
+        elements: Flat row-major indices of differing elements, the first of them.
+        num_elements: How many differ.
+        num_bits: And bits in all.
+        changes: The first of them: `before` is what the repeats gave, `after` what was computed
+            first.
+        pattern: How they lie (core/pattern.py).
+    """
+
+    step: int
+    rank: int
+    call: int
+    link: Link
+    module: str
+    cause: Cause
+    operation: str = ""
+    num_for: int = 0
+    num_against: int = 0
+    num_exact: int = 0
+    outputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    tensor: str = ""
+    parameter: str | None = None
+    device: str | None = None
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    elements: tuple[int, ...] = ()
+    num_elements: int = 0
+    num_bits: int = 0
+    changes: tuple[Change, ...] = ()
+    pattern: Mapping[str, Any] | None = None

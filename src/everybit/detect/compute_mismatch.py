@@ -1,0 +1,109 @@
+"""CMP701 and CMP703: a call computed again gives other bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.core.finding import Certainty, Finding, Location, Severity, place_elements
+from everybit.core.link import Link
+from everybit.core.mismatch import Cause, Mismatch
+from everybit.core.rule import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_NAMED: Final = 8
+_SURE: Final = (Cause.TRANSIENT, Cause.REPEAT_ERRED)
+
+
+def judge_mismatch(found: Mismatch) -> Finding:
+    """Return CMP701, or CMP703 where the model does not repeat by design."""
+    where = Location(
+        step=found.step,
+        rank=found.rank,
+        link=found.link,
+        module=found.module,
+        parameter=found.parameter,
+        device=found.device,
+        **(place_elements(found.elements) if found.elements else {}),
+    )
+    evidence = _evidence(found)
+    place = f"module {found.module}" if found.module else "the model's own code"
+    kind = "gradient" if found.link is Link.GRAD else "output"
+    operation = f" ({found.operation})" if found.operation else ""
+    if found.cause is Cause.NONDETERMINISTIC:
+        return rule("CMP703").finding(
+            f"{place}{operation} gives another {kind} each time: it does not repeat",
+            where=where,
+            evidence=evidence,
+        )
+    message = (
+        f"the {kind} of {place}{operation} at step {found.step} is another one when it is computed"
+        f" again: {found.num_for} computations agree, {found.num_against} does not"
+    )
+    extent = _extent(found)
+    if extent:
+        message += f"; {extent}"
+    remedy = ""
+    if found.cause is Cause.REPEAT_ERRED:
+        message += "; the step is right, one of its repeats was not"
+        remedy = "Nothing is lost: the repeat erred. Test the device all the same."
+    if found.cause is Cause.UNPROVEN:
+        message += "; this model has not repeated exactly before in this run"
+        remedy = (
+            "Something that only the first call does (a cache that is filled, a kernel that is "
+            "chosen) gives this too. Where it comes again, take the device out of service."
+        )
+    sure = found.cause in _SURE
+    return rule("CMP701").finding(
+        message,
+        where=where,
+        evidence=evidence,
+        remedy=remedy,
+        severity=None if sure else Severity.WARNING,
+        certainty=Certainty.PROOF if sure else Certainty.STRONG,
+    )
+
+
+def _evidence(found: Mismatch) -> Mapping[str, Any]:
+    evidence: dict[str, Any] = {
+        "verdict": str(found.cause),
+        "call": found.call,
+        "computations_that_agree": found.num_for,
+        "computations_that_do_not": found.num_against,
+        "repeated_exactly_before": found.num_exact,
+    }
+    if found.operation:
+        evidence["operation"] = found.operation
+    if found.outputs:
+        evidence["outputs"] = list(found.outputs[:_MAX_NAMED])
+        evidence["num_outputs"] = len(found.outputs)
+    if found.parameters:
+        evidence["gradients_of"] = list(found.parameters[:_MAX_NAMED])
+        evidence["num_gradients"] = len(found.parameters)
+    if found.num_elements:
+        evidence |= {
+            "tensor": found.tensor,
+            "dtype": found.dtype,
+            "shape": list(found.shape),
+            "num_elements": found.num_elements,
+            "num_bits": found.num_bits,
+            "changes": [change.to_json() for change in found.changes],
+        }
+        evidence |= dict(found.pattern or {})
+    return evidence
+
+
+def _extent(found: Mismatch) -> str:
+    if not found.num_elements:
+        return ""
+    if found.num_elements == 1 and found.changes:
+        change = found.changes[0]
+        bits = ", ".join(map(str, change.bits))
+        word = "bit" if len(change.bits) == 1 else "bits"
+        return (
+            f"element {change.element} of {found.tensor}, {word} {bits}: {change.after!r} instead "
+            f"of {change.before!r}"
+        )
+    pattern = f" ({found.pattern['pattern']})" if found.pattern else ""
+    return f"{found.num_elements} elements of {found.tensor}{pattern}"

@@ -1,0 +1,169 @@
+"""A call and its repeat differ: repeat it until it is clear why, and tell what differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from everybit.core.link import Link
+from everybit.core.mismatch import Cause, Mismatch
+from everybit.core.pattern import describe_pattern
+from everybit.guard.readout import read_words
+from everybit.guard.replay.compare import Difference, agree, compare
+from everybit.guard.replay.operations import Operations
+from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
+from everybit.guard.replay.values import word_of
+from everybit.probe.memory import TensorMemory, dtype_name, row_major, version, why_unreadable
+from everybit.probe.state.place import differing
+
+if TYPE_CHECKING:
+    import torch
+
+    from everybit.guard.replay.record import CallRecord
+
+#: Repeats of a call that differed, the first one included.
+NUM_REPEATS: Final = 3
+#: So often a part has to repeat exactly before one repeat that differs is taken for a fault.
+MIN_EXACT: Final = 3
+
+
+def investigate(
+    record: CallRecord, first: Repeated, difference: Difference, *, rank: int, num_exact: int
+) -> Mismatch:
+    """Repeat a call that differed, and say what is behind it.
+
+    Args:
+        record: The call.
+        first: Its first repeat.
+        difference: Where they part.
+        rank: Rank of this process.
+        num_exact: How often the part that is named has repeated exactly before in this run.
+
+    Raises:
+        CannotRepeatError: What it began with is not there any more: nothing can be said.
+    """
+    if why := _why_not_the_same(record):
+        raise CannotRepeatError(why)
+    hold = () if difference.event is None else (difference.event,)
+    repeats = [first]
+    while len(repeats) < NUM_REPEATS:
+        repeats.append(repeat(record, hold=hold, keep=difference.contributions))
+    as_first = sum(compare(record, each) is None for each in repeats)
+    alike = all(agree(repeats[-1], each) for each in repeats)
+    operation = _unordered(record, difference)
+    if operation or (as_first == 0 and not alike) or as_first not in (0, NUM_REPEATS - 1):
+        cause = Cause.NONDETERMINISTIC
+    elif as_first:
+        cause = Cause.REPEAT_ERRED if num_exact >= MIN_EXACT else Cause.NONDETERMINISTIC
+    else:
+        cause = Cause.TRANSIENT if num_exact else Cause.UNPROVEN
+    agreeing = NUM_REPEATS if as_first == 0 and alike else 1 + as_first
+    told = {} if as_first else _elements(record, repeats[-1], difference)
+    return Mismatch(
+        step=record.step,
+        rank=rank,
+        call=record.call,
+        link=difference.link,
+        module=difference.module,
+        operation=operation or difference.operation,
+        cause=cause,
+        num_for=agreeing,
+        num_against=NUM_REPEATS + 1 - agreeing,
+        num_exact=num_exact,
+        outputs=tuple(record.paths[place] for place in difference.outputs),
+        parameters=tuple(_parameters(record, difference)),
+        **told,
+    )
+
+
+def _why_not_the_same(record: CallRecord) -> str:
+    """Return what the call began with that holds other bytes now; "" where nothing does."""
+    pairs = [("an input", t, word) for t, _, word in record.inputs]
+    pairs += [(name, p, word) for name, p, _, word in record.weights]
+    known = [(name, was, now) for name, t, was in pairs if (now := word_of(t)) is not None]
+    read = read_words([w for _, was, now in known for w in (was, now) if w is not None])
+    for index, (name, _, _) in enumerate(known):
+        if read[2 * index] != read[2 * index + 1]:
+            return f"{name} holds other bytes than when it was called, and nothing wrote to it"
+    return ""
+
+
+def _unordered(record: CallRecord, difference: Difference) -> str:
+    """Return the operation of the part to blame that adds up in no fixed order, "" for none."""
+    operations = Operations()
+    repeat(record, operations=operations)
+    backward = difference.link is Link.GRAD
+    names = (
+        each.name
+        for each in operations.found
+        if each.backward == backward and each.module == difference.module and each.unordered
+    )
+    return next(names, "")
+
+
+def _parameters(record: CallRecord, difference: Difference) -> list[str]:
+    """Return the names of the parameters whose gradients differ."""
+    found: dict[str, None] = {}
+    for _, place, edge in difference.contributions:
+        name, _ = _target(record, place, edge)
+        if name:
+            found[name] = None
+    return list(found)
+
+
+def _target(record: CallRecord, place: int, edge: int) -> tuple[str, torch.Tensor | None]:
+    assert record.graph is not None
+    node = record.graph.nodes[place].next_functions[edge][0]
+    variable = getattr(node, "variable", None)
+    for name, parameter, _, _ in record.weights:
+        if parameter is variable:
+            return name, parameter
+    return "", None
+
+
+def _elements(record: CallRecord, right: Repeated, difference: Difference) -> dict[str, Any]:
+    """Return what differs element by element, where the first computation's values are there."""
+    if difference.event is not None:
+        mine, theirs = record.events[difference.event], right.events[difference.event]
+        for place, (word, other) in enumerate(zip(mine.words, theirs.words, strict=True)):
+            if word != other and len(mine.tensors) == len(mine.words) == len(theirs.tensors):
+                tensor, before = mine.tensors[place]
+                if version(tensor) == before:
+                    return _told(tensor, theirs.tensors[place][0], "what it gives")
+    for place in difference.outputs:
+        tensor, before = record.outputs[place]
+        if version(tensor) == before:
+            return _told(tensor, right.outputs[place], f"output {record.paths[place]}".rstrip())
+    if difference.link is Link.FORWARD:
+        return {}
+    for number, place, edge in difference.contributions:
+        name, parameter = _target(record, place, edge)
+        kept = right.kept.get((number, place, edge))
+        gradient = None if parameter is None else parameter.grad
+        word = record.passes[number].words[place][edge]
+        # What the loop adds, or another call, is not told apart in `.grad`.
+        if kept is not None and gradient is not None and word == word_of(gradient):
+            told = _told(gradient, kept, f"the gradient of {name}")
+            return told | {"parameter": name} if told else {}
+    return {}
+
+
+def _told(found: torch.Tensor, right: torch.Tensor, name: str) -> dict[str, Any]:
+    found, right = found.detach().cpu(), right.detach().cpu()
+    if why_unreadable(found) or found.shape != right.shape or found.dtype is not right.dtype:
+        return {}
+    dtype, shape = dtype_name(found.dtype), tuple(found.shape)
+    one, other = (
+        np.frombuffer(TensorMemory.of(row_major(each)).copy(), np.uint8) for each in (right, found)
+    )
+    told = differing(dtype, found.element_size(), one, other)
+    if not told["num_elements"]:
+        return {}
+    return told | {
+        "tensor": name,
+        "dtype": dtype,
+        "shape": shape,
+        "device": str(found.device),
+        "pattern": describe_pattern(told["elements"], shape),
+    }
