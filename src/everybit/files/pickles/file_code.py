@@ -7,7 +7,6 @@ unpickling itself calls on an instance (`__setstate__`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import as_string
@@ -58,13 +57,15 @@ def is_plain(node: Node, named: Named) -> bool:
     return isinstance(node, Global) and not watched and not passes_on(name)
 
 
-@dataclass(slots=True)
 class _FileClass:
     """A class made in the file: its methods from the file, and its instances."""
 
-    named: Named
-    methods: set[str] = field(default_factory=set)
-    instances: list[Call] = field(default_factory=list)
+    __slots__ = ("instances", "methods", "named")
+
+    def __init__(self, named: Named) -> None:
+        self.named = named
+        self.methods: set[str] = set()
+        self.instances: list[Call] = []
 
 
 class FileCode:

@@ -9,7 +9,6 @@ behind it.
 from __future__ import annotations
 
 import _compat_pickle
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import UNKNOWN, as_string
@@ -93,9 +92,8 @@ def passes_on(qualified: str) -> bool:
     return qualified in _PASSING or qualified.endswith(_PASSING_ENDS)
 
 
-@dataclass(frozen=True, slots=True)
 class Named:
-    """What a node stands for.
+    """What a node stands for; never changed.
 
     Attributes:
         module: Module; "?" where it is computed.
@@ -103,18 +101,25 @@ class Named:
         keys: Attribute or item names that an `attrgetter`, `itemgetter` or `methodcaller` asks for.
         sure: Every part is constant.
         made: It is an object of its own that stands for the name when called (a `partial`).
+        qualified: `module.path`.
     """
 
-    module: str
-    path: str
-    keys: tuple[str, ...] = ()
-    sure: bool = True
-    made: bool = False
+    __slots__ = ("keys", "made", "module", "path", "qualified", "sure")
 
-    @property
-    def qualified(self) -> str:
-        """`module.path`."""
-        return f"{self.module}.{self.path}" if self.path else self.module
+    def __init__(
+        self,
+        module: str,
+        path: str,
+        keys: tuple[str, ...] = (),
+        sure: bool = True,
+        made: bool = False,
+    ) -> None:
+        self.module = module
+        self.path = path
+        self.keys = keys
+        self.sure = sure
+        self.made = made
+        self.qualified = f"{module}.{path}" if path else module
 
     @property
     def is_result(self) -> bool:
@@ -231,7 +236,8 @@ class Names:
         name = function.qualified
         first = args[0] if args else None
         if name in _PARTIAL and args:
-            return replace(self.of(first), made=True)
+            held = self.of(first)
+            return Named(held.module, held.path, held.keys, held.sure, made=True)
         if name in _TYPES:
             text = as_string(first)
             return Named("types", text or UNKNOWN, sure=text is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 #: Of each name so many calls are shown.
 MAX_SHOWN: Final = 8
 _REGISTER: Final = "copyreg.add_extension"
+#: A longer name may be cut where a call is named after it.
+_MAX_PLAIN: Final = 400
 
 
 class Via(StrEnum):
@@ -30,7 +31,6 @@ class Via(StrEnum):
     CHANGE = "change"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """A name that unpickling would reach, told once for one pickle.
 
@@ -48,48 +48,69 @@ class Reached:
         raw: As the pickle writes it, where Python 3 maps it to another name.
         sure: What it gives is known wherever it is called; False for a `getattr` whose name is
             computed while loading.
+        qualified: `module.name`.
     """
 
-    module: str
-    name: str
-    via: Via
-    called: bool
-    position: int
-    positions: tuple[int, ...] = ()
-    shown: tuple[Call | tuple[str, ...], ...] = ()
-    num_calls: int = 0
-    raw: str = ""
-    sure: bool = True
+    __slots__ = (
+        "_calls", "called", "module", "name", "num_calls", "position", "positions", "qualified",
+        "raw", "shown", "sure", "via",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        module: str,
+        name: str,
+        via: Via,
+        called: bool,
+        position: int,
+        positions: tuple[int, ...] = (),
+        shown: tuple[Call | tuple[str, ...], ...] = (),
+        num_calls: int = 0,
+        raw: str = "",
+        sure: bool = True,
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.via = via
+        self.called = called
+        self.position = position
+        self.positions = positions
+        self.shown = shown
+        self.num_calls = num_calls
+        self.raw = raw
+        self.sure = sure
+        self.qualified = f"{module}.{name}" if name else module
+        self._calls: tuple[tuple[str, ...], ...] | None = None
 
     @property
     def calls(self) -> tuple[tuple[str, ...], ...]:
         """Arguments of the first calls: constants in short, "?" otherwise; of a change its kind."""
-        return tuple(
-            show_arguments(item) if isinstance(item, Call) else item for item in self.shown
-        )
+        if self._calls is None:
+            self._calls = tuple(
+                show_arguments(item) if isinstance(item, Call) else item for item in self.shown
+            )
+        return self._calls
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """Arguments of the first call, or what the first change sets."""
         return self.calls[0] if self.shown else ()
 
-    @property
-    def qualified(self) -> str:
-        """`module.name`."""
-        return f"{self.module}.{self.name}" if self.name else self.module
 
-
-@dataclass(slots=True)
 class _Sum:
     """A name while its calls are added up."""
 
-    named: Named
-    via: Via
-    positions: list[int] = field(default_factory=list)
-    calls: list[Call | tuple[str, ...]] = field(default_factory=list)
-    num_calls: int = 0
-    sure: bool = True
-    raw: str = ""
+    __slots__ = ("calls", "named", "num_calls", "positions", "raw", "sure", "via")
+
+    def __init__(self, named: Named, via: Via) -> None:
+        self.named = named
+        self.via = via
+        self.positions: list[int] = []
+        self.calls: list[Call | tuple[str, ...]] = []
+        self.num_calls = 0
+        self.sure = True
+        self.raw = ""
 
 
 def find_reached(pickle: Pickle) -> tuple[Reached, ...]:
@@ -160,6 +181,8 @@ class _Finder:
             self.names.calls[id(call)] = made
             self.count(summed, call.position, call)
             return
+        if type(call.function) is Global and self.call_plainly(call.function, call):
+            return
         function, made = self.names.add(call)
         self.code.add(call, function)
         via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
@@ -175,12 +198,25 @@ class _Finder:
         if function.qualified == _REGISTER:
             self.register(call)
         elif is_plain(call.function, function):
-            # Of ten thousand calls of one function only the first is looked at closely.
             self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
         if made.keys:
             self.getters.append(call)
+
+    def call_plainly(self, node: Global, call: Call) -> bool:
+        """Take in the first call of a name whose calls all mean the same: a new result."""
+        function = self.names.of(node)
+        odd = not 0 < len(function.path) <= _MAX_PLAIN or "()" in function.path
+        if odd or function.qualified.startswith("copyreg.") or not is_plain(node, function):
+            return False
+        made = function.result()
+        self.names.calls[id(call)] = made
+        summed = self.sum(function, Via.IMPORT, call.position)
+        self.count(summed, call.position, call)
+        # Of ten thousand calls of one function only the first is looked at closely.
+        self.plain[id(node)] = (made, summed)
+        return True
 
     def sources(self) -> None:
         """Note a class whose source torch would compare, and write to a file, and that is made up.
@@ -208,7 +244,7 @@ class _Finder:
         for call in self.getters:
             getter = self.names.of(call)
             for key in getter.keys if id(call) in handed else ():
-                part = replace(getter, path=f"{getter.path}.{key}")
+                part = Named(getter.module, f"{getter.path}.{key}", getter.keys, getter.sure)
                 self.sum(part, Via.ATTRIBUTE, call.position)
 
     def note_parts(self, getter: Named, call: Call) -> None:

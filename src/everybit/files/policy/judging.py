@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +30,7 @@ _BUILDER_NAMES: Final = (
     "_gen_ellipsis _gen_not_implemented _create_parametrized_type_hint _reconstruct_method"
 )
 _BUILDERS: Final = frozenset(_BUILDER_NAMES.split())
+_MAKERS: Final = FUNCTION_BUILDERS | CLASS_BUILDERS | {"types.CodeType", "types.CellType"}
 
 
 class Danger(StrEnum):
@@ -41,7 +41,6 @@ class Danger(StrEnum):
     DANGEROUS = "dangerous"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What a name may do.
 
@@ -51,16 +50,19 @@ class Judgement:
         library: The top package that it comes from.
     """
 
-    danger: Danger
-    does: str
-    library: str
+    __slots__ = ("danger", "does", "library")
+
+    def __init__(self, danger: Danger, does: str, library: str) -> None:
+        self.danger = danger
+        self.does = does
+        self.library = library
 
 
 def judge(reached: Reached) -> Judgement:
     """Judge one name. A name in no table is unknown; nothing is imported to look at it."""
     library = reached.module.partition(".")[0]
     danger, does = _judge(reached)
-    return Judgement(danger=danger, does=does, library=library)
+    return Judgement(danger, does, library)
 
 
 def _judge(reached: Reached) -> tuple[Danger, str]:
@@ -99,6 +101,6 @@ def _built(reached: Reached) -> tuple[Danger, str] | None:
     prefix, _, last = base.rpartition(".")
     if f"{prefix}." in _BUILDING and last in _BUILDERS:
         return Danger.UNKNOWN, BUILDS_CODE
-    if base in FUNCTION_BUILDERS | CLASS_BUILDERS | {"types.CodeType", "types.CellType"}:
+    if base in _MAKERS:
         return Danger.UNKNOWN, BUILDS_CODE
     return None
