@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from everybit.core.boundary import Boundary
+from everybit.core.config import Config
 from everybit.core.errors import UsageError
 from everybit.core.fault import Fault, TargetKind
+from everybit.guard import Guard
 from everybit.inject import Campaign, Undone, apply, draw_fault
 
 
@@ -177,3 +179,12 @@ def test_a_stale_weight_is_what_it_was_a_step_before() -> None:
     assert len(campaign.injections[0].changes) == 8
     with pytest.raises(UsageError, match="use a Campaign"):
         apply(fault, model)
+
+
+def test_a_guard_that_was_entered_before_looks_after_the_fault(tmp_path) -> None:
+    for boundary in (Boundary.FORWARD_START, Boundary.STEP_START):
+        model, optimizer = build()
+        guard = Guard(model, optimizer, run=tmp_path / boundary, config=Config())
+        with guard, Campaign([flip(boundary=boundary)], model, optimizer, undo=False):
+            train(model, optimizer)
+        assert [(f.rule, f.where.step) for f in guard.findings] == [("MEM601", 2)]

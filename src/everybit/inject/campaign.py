@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import nn
+from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
 
 from everybit.core.boundary import Boundary
 from everybit.core.errors import UsageError
@@ -71,6 +72,7 @@ class Campaign:
         self._count = count
         self._undo_on_exit = undo
         self._handles: list[RemovableHandle] = []
+        self._optimizers: list[torch.optim.Optimizer] = []
         self._calls: list[CallOfRoot] = []
         for fault in self.waiting:
             if fault.boundary not in _PLANTABLE:
@@ -89,18 +91,19 @@ class Campaign:
             if isinstance(holder, nn.Module):
                 self._calls.append(CallOfRoot(holder, self._forward_start, self._forward_end))
             elif isinstance(holder, torch.optim.Optimizer):
-                before = holder.register_step_pre_hook(self._step_start)
-                # Planted ahead of every other pre-hook of this optimizer, whose check must see it.
-                hooks: Any = getattr(holder, "_optimizer_step_pre_hooks", None)
-                if hooks is not None:
-                    hooks.move_to_end(before.id, last=False)
-                self._handles += [before, holder.register_step_post_hook(self._step_end)]
+                self._handles.append(holder.register_step_post_hook(self._step_end))
+                self._optimizers.append(holder)
+        # Planted ahead of every other pre-hook, a Guard's global one too, whose check must see it.
+        before = register_optimizer_step_pre_hook(self._step_start)
+        _global_optimizer_pre_hooks.move_to_end(before.id, last=False)  # type: ignore[attr-defined]
+        self._handles.append(before)
         return self
 
     def __exit__(self, *exception: object) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._optimizers.clear()
         while self._calls:
             self._calls.pop().remove()
         self._stuck.clear()
@@ -158,8 +161,9 @@ class Campaign:
     def _forward_end(self) -> None:
         self.advance(Boundary.FORWARD_END)
 
-    def _step_start(self, *_: Any) -> None:
-        self.advance(Boundary.STEP_START)
+    def _step_start(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if any(optimizer is mine for mine in self._optimizers):
+            self.advance(Boundary.STEP_START)
 
     def _step_end(self, *_: Any) -> None:
         self._steps += 1
