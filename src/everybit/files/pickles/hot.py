@@ -34,6 +34,7 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
     size = len(data)
     at = start = m.at
     step = 0
+    alone = False
     try:
         for step in range(1, max_steps + 1):  # noqa: B007 - told afterwards
             start = at
@@ -55,7 +56,8 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
             elif code == 0x68 and at < size and data[at] in memo:  # BINGET
                 stack.append(memo[data[at]])
                 at += 1
-            elif code == 0x94:  # MEMOIZE
+            elif code == 0x94:  # MEMOIZE, which torch's own unpickler lacks
+                alone = True
                 if marks and marks[-1] == len(stack):
                     raise IndexError
                 top = stack[-1]
@@ -109,4 +111,6 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
     finally:
         m.begun, m.steps = start, step
         m.at = max(m.at, at)
+        if alone:
+            m.shared = False
     return False

@@ -50,7 +50,8 @@ _FRAME_LENGTH: Final = struct.Struct("<Q")
 class Machine(Reader):
     """The state of one interpretation: what is read, the stack, the memo, and the record.
 
-    Methods named after an opcode do what it does.
+    Methods named after an opcode do what it does. `shared` stays True while all of them are those
+    that torch's own unpickler has as well, used as it allows.
 
     Args:
         data: The pickle.
@@ -89,6 +90,7 @@ class Machine(Reader):
         self.steps = 0
         self.protocol = 0
         self.protocol_in_force = 0
+        self.shared = True
 
     def result(self) -> Pickle:
         """Return the record, at STOP."""
@@ -116,6 +118,7 @@ class Machine(Reader):
             start=self.start,
             crosses=self.crossed_at >= 0,
             error=error,
+            shared=self.shared and error is None and not self.oddities,
         )
 
     def odd(self, what: str, *, trick: bool, at: int | None = None) -> None:
@@ -188,6 +191,7 @@ class Machine(Reader):
         """APPEND, APPENDS, ADDITEMS: add to the list, set or call on top."""
         target = self.top()
         if not items:
+            self.shared = False
             return
         plain = SetNode if kind is Change.ADD else ListNode
         if isinstance(target, (plain, Call)):
@@ -201,10 +205,16 @@ class Machine(Reader):
         if len(items) % 2:
             raise self.error("sets an odd number of items", self.at - 1)
         if not items:
+            self.shared = False
             return
+        for key in items[::2]:
+            if type(key) is not str and type(key) is not int:
+                self.shared = False
+                break
         if isinstance(target, (DictNode, Call)):
             target.pairs.extend(zip(items[::2], items[1::2], strict=True))
         elif isinstance(target, ListNode):
+            self.shared = False
             self.replace(target.items, items)
         else:
             self.touch(Change.SET_ITEM, target, items)

@@ -228,11 +228,13 @@ class Pickle:
         start: Offset of the first opcode.
         crosses: Something reaches across the end of a frame, where loaders differ.
         error: Why it cannot be followed to STOP; the rest is what an unpickler does before that.
+        shared: Every opcode in it means the same to torch's own unpickler, as far as the opcode
+            itself goes: which names may be imported, called and built is another question.
     """
 
     __slots__ = (
         "builds", "calls", "crosses", "end", "error", "extensions", "globals", "num_nodes",
-        "oddities", "persistents", "protocol", "result", "start", "touches",
+        "oddities", "persistents", "protocol", "result", "shared", "start", "touches",
     )  # fmt: skip
 
     def __init__(
@@ -252,6 +254,7 @@ class Pickle:
         start: int,
         crosses: bool,
         error: MalformedError | None,
+        shared: bool,
     ) -> None:
         self.result = result
         self.globals = globals
@@ -267,3 +270,4 @@ class Pickle:
         self.start = start
         self.crosses = crosses
         self.error = error
+        self.shared = shared

@@ -183,4 +183,21 @@ _BY_NAME: Final[dict[bytes, Callable[[Machine], None]]] = {
     b"Q": lambda m: m.outside(m.pop()),
 }
 _ACTIONS: Final = {name[0]: action for name, action in _BY_NAME.items()}
-_TABLE: Final = [_ACTIONS.get(code) for code in range(256)]
+#: What torch's own unpickler has and does in the same way. Three more stand in the loop itself.
+_SHARED: Final = frozenset(b"(N\x88\x89JKMG\x8aX]})t\x85\x86\x87aesuqrhjcRbQ\x80")
+
+
+def _alone(action: Callable[[Machine], None]) -> Callable[[Machine], None]:
+    """Return the action of an opcode that torch's own unpickler lacks, or reads differently."""
+
+    def act(m: Machine) -> None:
+        m.shared = False
+        action(m)
+
+    return act
+
+
+_TABLE: Final = [
+    action if action is None or code in _SHARED else _alone(action)
+    for code, action in ((code, _ACTIONS.get(code)) for code in range(256))
+]

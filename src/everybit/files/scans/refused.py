@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from everybit.files.scans.allowing import Allowance
     from everybit.files.source import ByteSource
     from everybit.files.weights_only.acceptance import Refusal
+    from everybit.files.weights_only.seen import Seen
 
 _RULE: Final = "PKL204"
 _MAX_LISTED: Final = 50
@@ -26,7 +27,9 @@ _READERS: Final = {"legacy": "torch_legacy", "zip": "torch_zip"}
 _OTHER_FORMATS: Final = ("torchscript", "tar", "pickle")
 
 
-def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> Finding | None:
+def tell_refused(
+    source: ByteSource, name: str, *, damage_told: bool = True, seen: Seen | None = None
+) -> Finding | None:
     """Return the finding that torch refuses a file, or is not proved to accept it.
 
     None where torch accepts, where the file is none of torch's, and where all that stands against
@@ -37,8 +40,9 @@ def tell_refused(source: ByteSource, name: str, *, damage_told: bool = True) -> 
         name: Its path relative to the target of the verb.
         damage_told: Something is told of the file already. Where nothing is, damage that torch
             stumbles over is told here, as `verify` tells it.
+        seen: What was read of the file already.
     """
-    loaded = load_as_torch(source)
+    loaded = load_as_torch(source, seen)
     acceptance = loaded.acceptance
     # What is no whole archive may be another format's (DCP), whose readers tell of it.
     told = damage_told or (loaded.kind == "zip" and loaded.member is None)

@@ -91,7 +91,8 @@ def _runs_code(walk: Walk) -> bool:
 def _tell_refused(source: ByteSource, name: str, walk: Walk, *, bare: bool) -> None:
     from everybit.files.scans.refused import tell_refused
 
-    finding = tell_refused(source, name, damage_told=bool(walk.outcome.findings))
+    told = bool(walk.outcome.findings)
+    finding = tell_refused(source, name, damage_told=told, seen=walk.seen)
     if finding is None:
         return
     if bare and not walk.outcome.findings:

@@ -107,6 +107,8 @@ def judge(
         start=-1 if content.start is None else content.start + start,
         left_out=strings,
     )
+    if place is None and content.start is not None and outcome.pickles:
+        walk.seen.pickles.setdefault(content.start + start, outcome.pickles[0])
     for finding in outcome.findings:
         if walk.full(content):
             break

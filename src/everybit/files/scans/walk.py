@@ -8,6 +8,7 @@ from everybit.core.finding import Certainty, Severity
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.outcome import Outcome
+from everybit.files.weights_only.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +53,15 @@ class Walk:
         outcome: What was found and looked into.
         members_left: Members that may still be looked into.
         bytes_left: Bytes that may still be expanded.
+        seen: What was read of the file itself.
     """
 
-    __slots__ = ("_is_full", "_told", "bytes_left", "look", "members_left", "outcome")
+    __slots__ = ("_is_full", "_told", "bytes_left", "look", "members_left", "outcome", "seen")
 
     def __init__(self, look: Callable[[Content, Walk], None]) -> None:
         self.look = look
         self.outcome = Outcome()
+        self.seen = Seen()
         self.members_left = MAX_MEMBERS
         self.bytes_left = MAX_EXPANDED_BYTES
         self._is_full = False

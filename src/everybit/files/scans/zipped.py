@@ -95,6 +95,8 @@ def _look_into_one(content: Content, walk: Walk) -> None:
             walk.damaged(content, error.damage)
         _look_into_remains(content, walk, [])
         return
+    if content.depth == 0 and content.member is None:
+        walk.seen.archive = archive
     entries = read_entries(source, archive.directory_start)
     tell_damages(content, walk, archive, entries)
     tell_entries(content, walk, entries)

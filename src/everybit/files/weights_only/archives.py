@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.files.damage import MalformedError
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.reading import read_as_torch
+from everybit.files.weights_only.seen import Seen
 from everybit.files.zips.archive import Member, read_archive
 from everybit.files.zips.members import member_chunks, read_member, unreadable
 from everybit.files.zips.records import STORED
@@ -32,13 +33,20 @@ _BYTE_ORDERS: Final = (b"little", b"big")
 _SCRIPT: Final = "constants.pkl"
 
 
-def read_torch_archive(source: ByteSource) -> tuple[str, Acceptance, str | None, bytes]:
+def read_torch_archive(
+    source: ByteSource, seen: Seen | None = None
+) -> tuple[str, Acceptance, str | None, bytes]:
     """Return the kind of an archive, what torch does with it, its pickle's member and the pickle.
 
     The kind is "zip", "torchscript", or "" for an archive that is not torch's.
+
+    Args:
+        source: The archive.
+        seen: What was read of it already.
     """
+    seen = seen or Seen()
     try:
-        archive = read_archive(source)
+        archive = seen.archive or read_archive(source)
     except MalformedError as error:
         return "zip", _damaged(error.damage.message), None, b""
     names = [member.name for member in archive.members]
@@ -56,11 +64,11 @@ def read_torch_archive(source: ByteSource) -> tuple[str, Acceptance, str | None,
     if problem:
         return "zip", _refused(problem), None, b""
     members = {member.name.removeprefix(root): member for member in archive.members}
-    return _read(source, members)
+    return _read(source, members, seen)
 
 
 def _read(
-    source: ByteSource, members: dict[str, Member]
+    source: ByteSource, members: dict[str, Member], seen: Seen
 ) -> tuple[str, Acceptance, str | None, bytes]:
     record = members["data.pkl"]
     try:
@@ -77,7 +85,10 @@ def _read(
         member = members.get(f"data/{key}")
         return member.size if member is not None else None
 
-    acceptance = read_as_torch(data, storages=size_of)
+    known = seen.pickles.get(record.start) if record.method == STORED else None
+    if known is not None and known.end > len(data):
+        known = None
+    acceptance = read_as_torch(data, storages=size_of, known=known)
     problem = _odd_storage(source, [members[f"data/{key}"] for key in sorted(asked)
                                     if f"data/{key}" in members])  # fmt: skip
     if problem:

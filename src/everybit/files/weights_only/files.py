@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.source import ByteSource
     from everybit.files.weights_only.keys import Hung
+    from everybit.files.weights_only.seen import Seen
 
 _MAX_REFUSALS: Final = 1000
 _SAFETENSORS: Final = ".safetensors"
@@ -51,17 +52,18 @@ class Loaded:
         self.keys = keys
 
 
-def load_as_torch(source: ByteSource) -> Loaded:
+def load_as_torch(source: ByteSource, seen: Seen | None = None) -> Loaded:
     """Return what torch does with a file; nothing in it is executed.
 
     Args:
         source: The file.
+        seen: What was read of it already.
     """
     member, pickled, start = None, b"", -1
     if source.read(0, len(_ZIP_MARK)) == _ZIP_MARK:
         from everybit.files.weights_only.archives import read_torch_archive
 
-        kind, acceptance, member, pickled = read_torch_archive(source)
+        kind, acceptance, member, pickled = read_torch_archive(source, seen)
     elif (refused := _as_tar(source)) is not None:
         kind, acceptance = "tar", refused
     else:

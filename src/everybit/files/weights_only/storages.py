@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from everybit.files.geometry import STORED_ITEMSIZE
-from everybit.files.pickles.nodes import TupleNode
+from everybit.files.pickles.nodes import Global, TupleNode
 from everybit.files.weights_only.allowed import storage_dtype
+from everybit.files.weights_only.names import renamed
 from everybit.files.weights_only.proof import UnprovedError
 from everybit.files.weights_only.values import Known, StorageValue
 
@@ -55,7 +56,7 @@ class ZipStorages:
             if (known.dtype, known.count) != (dtype, count):
                 raise UnprovedError(f"describes storage {name[:80]} twice and differently")
             return known
-        value = StorageValue(dtype, num_bytes, count, kind.name == _UNTYPED)
+        value = StorageValue(dtype, num_bytes, count, kind == _UNTYPED)
         self._fetched[name] = value
         return value
 
@@ -74,7 +75,7 @@ class LegacyStorages:
     def fetch(self, key: Value) -> StorageValue:
         """Return the storage of `("storage", type, key, location, count, view)`."""
         kind, name, count = _parts(key, 6)
-        if kind.name == _UNTYPED:
+        if kind == _UNTYPED:
             what = "asks for an untyped storage in a legacy file"
             raise UnprovedError(what, proved=True, usual=True)
         dtype = _dtype(kind)
@@ -108,8 +109,8 @@ def _is_count(value: Value) -> bool:
     return type(value) is int and 0 <= value <= _MAX_COUNT
 
 
-def _parts(key: Value, length: int) -> tuple[Known, str, int]:
-    """Return type, key and count of a persistent id."""
+def _parts(key: Value, length: int) -> tuple[str, str, int]:
+    """Return the type's qualified name, key and count of a persistent id."""
     items = key.items if type(key) is TupleNode else None
     if items is None:
         raise UnprovedError("asks for a storage with what is no tuple", proved=True)
@@ -118,7 +119,11 @@ def _parts(key: Value, length: int) -> tuple[Known, str, int]:
     if len(items) != length:
         raise UnprovedError("asks for a storage with another number of facts", proved=True)
     kind, name, location, count = items[1:5]
-    if type(kind) is not Known:
+    if type(kind) is Known:
+        told = kind.name
+    elif type(kind) is Global:  # as `quick` has it, which asks for its name before
+        told = ".".join(renamed(kind.module, kind.name))
+    else:
         raise UnprovedError("asks for a storage of what is no storage type")
     if type(name) is not str or not _KEY.fullmatch(name):
         raise UnprovedError("asks for a storage under an odd key")
@@ -126,11 +131,11 @@ def _parts(key: Value, length: int) -> tuple[Known, str, int]:
         raise UnprovedError("gives a storage an odd device")
     if not _is_count(count):
         raise UnprovedError("gives a storage an odd number of elements")
-    return kind, name, count
+    return told, name, count
 
 
-def _dtype(kind: Known) -> str:
-    dtype = storage_dtype(kind.name)
+def _dtype(kind: str) -> str:
+    dtype = storage_dtype(kind)
     if dtype is None:
-        raise UnprovedError(f"asks for a storage of type {kind.name}")
+        raise UnprovedError(f"asks for a storage of type {kind}")
     return dtype
