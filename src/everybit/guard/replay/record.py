@@ -20,7 +20,7 @@ from everybit.guard.replay.values import (
     why_unrepeatable,
     word_of,
 )
-from everybit.probe.memory import version
+from everybit.probe.memory import is_uninitialised, version
 from everybit.probe.state import RngState
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ class Recorder:
         record.obstacle = why_not_now() or why_unrepeatable(args, kwargs)
         if record.obstacle:
             return
+        record.obstacle = _why_not_there(module)
+        if record.obstacle:
+            return
         record.args, record.kwargs = args, dict(kwargs)
         self._shape = shape_of((args, kwargs))
         tensors = [t for _, t in leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -319,3 +322,14 @@ def _kept(gradient: torch.Tensor) -> tuple[torch.Tensor, int]:
     ):
         gradient = gradient.clone()
     return gradient, version(gradient)
+
+
+def _why_not_there(module: torch.nn.Module) -> str:
+    """Return which tensor of the module has no memory to copy, "" for none: torch would crash."""
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if is_uninitialised(tensor):
+            return f"{name} is not initialised yet"
+        plain = tensor.layout is torch.strided and tensor.device.type != "meta"
+        if plain and tensor.numel() and not tensor.untyped_storage().nbytes():
+            return f"{name} has no memory now"
+    return ""
