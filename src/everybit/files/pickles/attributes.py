@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 #: Attributes of an instance that say where in memory its elements lie; NumPy and torch believe it.
 MEMORY: Final = frozenset({"__array_interface__", "__array_struct__", "__cuda_array_interface__"})
-#: Functions whose last argument is a state that they set as BUILD does.
-_SETTERS: Final = ("_rebuild_from_type", "_rebuild_from_type_v2", "_rebuild_parameter_with_state")
+#: Functions of whose last arguments one is a state that they set as BUILD does.
+_SETTERS: Final = (
+    "_rebuild_from_type", "_rebuild_from_type_v2", "_rebuild_parameter_with_state",
+    "_create_array",
+)  # fmt: skip
 #: Calls that can give text.
 _TEXTS: Final = frozenset({
     "builtins.str", "__builtin__.str", "__builtin__.unicode", "_codecs.encode", "codecs.encode",
@@ -36,7 +39,7 @@ def find_memory(pickle: Pickle) -> Iterator[tuple[str, int]]:
     for call in pickle.calls:
         given = [call.kwargs] if call.kwargs is not None else []
         if call.name.rpartition(".")[2] in _SETTERS:
-            given += call.arguments[-1:]
+            given += call.arguments[-2:]
         for part in given:
             for name in _names(part):
                 yield name, call.position

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING
 from everybit.files.pickles.nodes import Call, DictNode, Global, ListNode, SetNode, TupleNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from everybit.files.pickles.nodes import Node, Pickle
 
 
-def find_handed(pickle: Pickle) -> frozenset[int]:
+def find_handed(pickle: Pickle, *, but_first_of: Container[str] = ()) -> frozenset[int]:
     """Return the `id` of each global and call that stands anywhere but in the place of a function.
 
     Takes time linear in the pickle.
+
+    Args:
+        pickle: The pickle.
+        but_first_of: Names of functions whose first argument does not count.
     """
     handed: set[int] = set()
     seen: set[int] = set()
-    todo = list(_given(pickle))
+    todo = list(_given(pickle, but_first_of))
     while todo:
         node = todo.pop()
         if isinstance(node, (Global, Call)):
@@ -37,11 +41,15 @@ def find_handed(pickle: Pickle) -> frozenset[int]:
     return frozenset(handed)
 
 
-def _given(pickle: Pickle) -> Iterator[Node]:
+def _given(pickle: Pickle, but_first_of: Container[str]) -> Iterator[Node]:
     """Yield what running code is given, and what the pickle returns."""
     yield pickle.result
     for call in pickle.calls:
-        yield from (call.args, call.kwargs, call.state, *call.items)
+        if call.name in but_first_of:
+            yield from call.arguments[1:]
+        else:
+            yield call.args
+        yield from (call.kwargs, call.state, *call.items)
         for pair in call.pairs:
             yield from pair
     for _, state in pickle.builds:

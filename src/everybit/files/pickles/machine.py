@@ -36,6 +36,7 @@ from everybit.files.pickles.nodes import (
     TupleNode,
 )
 from everybit.files.pickles.reader import Reader
+from everybit.files.pickles.texts import can_be_text
 
 if TYPE_CHECKING:
     from everybit.files.damage import MalformedError
@@ -90,7 +91,7 @@ class Machine(Reader):
         self.steps = 0
         self.protocol = 0
         self.protocol_in_force = 0
-        self.shared = True
+        self.shared = memo is None
 
     def result(self) -> Pickle:
         """Return the record, at STOP."""
@@ -294,7 +295,7 @@ class Machine(Reader):
         if isinstance(node, Text):
             self.odd("gives a name as 8-bit text", trick=True)
             return node.data.decode("utf-8", "surrogateescape")
-        if isinstance(node, (Call, Global, Persistent, Extension)):
+        if isinstance(node, (Call, Global, Persistent, Extension)) and can_be_text(node):
             self.odd("computes a name that it imports", trick=True)
             return "?"
         raise self.error("imports a name that is no text", self.at - 1)

@@ -68,6 +68,7 @@ _APPLY: Final = {
     "torch._tensor._rebuild_from_type_v2",
     "torch._tensor._rebuild_from_type",
     "joblib.parallel.BatchedCalls",
+    "dill._dill._create_array",
     "operator.call",
     "_operator.call",
 }
@@ -289,7 +290,7 @@ def _handed_on(name: str, args: list[Node]) -> list[Node]:
         return _items(args[2]) if len(args) > 2 else []
     if name == "copyreg._reconstructor":  # (class, base, state)
         return args[2:3]
-    if name == "copyreg.__newobj_ex__":  # (class, arguments, keywords)
+    if name in ("copyreg.__newobj_ex__", "dill._dill._create_array"):  # (class, arguments, ...)
         return _items(args[1]) if len(args) > 1 else []
     return args[1:]
 

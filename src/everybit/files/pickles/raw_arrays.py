@@ -11,17 +11,34 @@ import re
 from typing import Final
 
 from everybit.files.pickles.constants import as_string
+from everybit.files.pickles.handed import find_handed
 from everybit.files.pickles.machine import Machine
-from everybit.files.pickles.nodes import Call, DictNode, Global, ListNode, Node, Pickle, TupleNode
+from everybit.files.pickles.nodes import (
+    Call,
+    DictNode,
+    Global,
+    ListNode,
+    Node,
+    Persistent,
+    Pickle,
+    TupleNode,
+)
 from everybit.files.pickles.opcodes import MAX_STEPS, follow
 
 _WRAPPER: Final = ".numpy_pickle.NumpyArrayWrapper"
 _KIND: Final = re.compile(r"[<>|=]?([biufcSUVmMOT])(\d{0,9})\Z")
+#: Calls that make an object of the class that they are given.
+_MAKERS: Final = frozenset(
+    {"copyreg._reconstructor", "copy_reg._reconstructor", "copyreg.__newobj__"}
+)
 _UNIT_BYTES: Final = {"U": 4}
 _MAX_FIELDS: Final = 1000
+_HAS_OBJECTS: Final = 1
 
 #: What an array of Python objects is told as.
 OBJECTS: Final = -1
+#: What stands on the stack where joblib has put an array in the place of its wrapper.
+ARRAY: Final = "an array of joblib's"
 
 
 class ArrayMachine(Machine):
@@ -37,6 +54,7 @@ class ArrayMachine(Machine):
         target, state = self.builds[-1]
         if not is_wrapper(target):
             return
+        self.stack[-1] = Persistent(ARRAY)
         measured = measure_array(state)
         if measured is None:
             raise self.error("holds an array that joblib does not write", self.at - 1)
@@ -69,8 +87,20 @@ def is_wrapper(target: Node) -> bool:
     """Return whether a node is an instance of joblib's wrapper."""
     if not isinstance(target, Call):
         return False
-    made_by = [target.function, *target.arguments[:1]]
+    made_by = target.arguments[:1] if target.name in _MAKERS else [target.function]
     return any(names_wrapper(node) for node in made_by)
+
+
+def hides_wrapper(pickle: Pickle) -> bool:
+    """Return whether joblib's wrapper is made by other ways than picklers make objects.
+
+    Its reader takes raw elements behind such a one, and nobody else can know that.
+    """
+    named = [node for node in pickle.globals if names_wrapper(node)]
+    if not named:
+        return False
+    handed = find_handed(pickle, but_first_of=_MAKERS)
+    return any(id(node) in handed for node in named)
 
 
 def measure_array(state: Node) -> tuple[int, bool] | None:
@@ -91,28 +121,40 @@ def measure_array(state: Node) -> tuple[int, bool] | None:
         return None
     if size == OBJECTS:
         return OBJECTS, False
-    padded = isinstance(fields.get("numpy_array_alignment_bytes"), int)
+    padded = fields.get("numpy_array_alignment_bytes") is not None
     return math.prod(shape.items) * size, padded
 
 
 def _itemsize(dtype: Node, depth: int = 0) -> int | None:
-    """Return the bytes of one element, `OBJECTS`, or None."""
-    if not isinstance(dtype, Call) or not dtype.arguments or depth > 3:
+    """Return the bytes of one element, `OBJECTS`, or None for what NumPy does not write so."""
+    if not isinstance(dtype, Call) or dtype.name != "numpy.dtype" or depth > 3:
         return None
-    kind = as_string(dtype.arguments[0])
-    found = _KIND.match(kind or "")
+    first = dtype.arguments[0] if dtype.arguments else None
+    if isinstance(first, Global) and first.module == "ml_dtypes":
+        return 2 if first.name == "bfloat16" else 1
+    found = _KIND.match(as_string(first) or "")
     if found is None:
         return None
     letter, digits = found.groups()
     if letter == "O":
         return OBJECTS
     state = dtype.state.items if isinstance(dtype.state, TupleNode) else []
-    parts = state[4] if len(state) > 4 else None
-    if isinstance(parts, DictNode) and letter == "V":
-        for _, field in parts.pairs[:_MAX_FIELDS]:
-            inner = field.items[0] if isinstance(field, TupleNode) and field.items else None
-            if _itemsize(inner, depth + 1) == OBJECTS:
-                return OBJECTS
+    if letter == "V" and any(_itemsize(part, depth + 1) == OBJECTS for part in _parts(state)):
+        return OBJECTS
     if not digits:
         return None
-    return int(digits) * _UNIT_BYTES.get(letter, 1)
+    size = int(digits) * _UNIT_BYTES.get(letter, 1)
+    # NumPy believes the state: `(version, order, base, names, fields, size, alignment, flags)`.
+    told = state[5] if len(state) > 5 else -1
+    flags = state[7] if len(state) > 7 else 0
+    if told not in (-1, size) or type(flags) is not int or flags & _HAS_OBJECTS:
+        return None
+    return size
+
+
+def _parts(state: list[Node]) -> list[Node]:
+    """Return the dtypes that one with fields, or of small arrays, is made of."""
+    parts = [state[2]] if len(state) > 2 else []
+    if len(state) > 4 and isinstance(state[4], DictNode):
+        parts += [field for _, field in state[4].pairs[:_MAX_FIELDS]]
+    return [part.items[0] for part in parts if isinstance(part, TupleNode) and part.items]

@@ -64,7 +64,9 @@ class Stream:
         return tuple(pickle for pickle in self.pickles if pickle.error is None)
 
 
-def read_pickles(data: bytes, *, max_steps: int | None = None, raw_arrays: bool = False) -> Stream:
+def read_pickles(
+    data: bytes, *, max_steps: int | None = None, raw_arrays: bool = False, keeps_memo: bool = True
+) -> Stream:
     """Follow all pickles in some bytes, each as any loader would, and the start of a broken one.
 
     Nothing is raised: what cannot be followed is the last pickle's `error` (a `TooLargeError`
@@ -76,9 +78,11 @@ def read_pickles(data: bytes, *, max_steps: int | None = None, raw_arrays: bool 
         max_steps: Most opcodes to follow, in all pickles together; `MAX_STEPS` where None.
         raw_arrays: The bytes are as joblib writes them, with arrays between the opcodes; not where
             a caller has cut these out.
+        keeps_memo: One unpickler may read them all, so that a pickle can recall what one before
+            it stored; not where they follow each other by chance.
     """
     steps = MAX_STEPS if max_steps is None else max_steps
-    pickles, end = _follow_all(data, steps)
+    pickles, end = _follow_all(data, steps, keeps_memo=keeps_memo)
     others: list[Pickle] = []
     if any(pickle.crosses for pickle in pickles):
         others += _follow_all(data, steps, piecewise=True)[0]
@@ -93,7 +97,9 @@ def read_pickles(data: bytes, *, max_steps: int | None = None, raw_arrays: bool 
     return Stream(tuple(pickles), end, len(data), tuple(others))
 
 
-def _follow_all(data: bytes, steps: int, *, piecewise: bool = False) -> tuple[list[Pickle], int]:
+def _follow_all(
+    data: bytes, steps: int, *, piecewise: bool = False, keeps_memo: bool = True
+) -> tuple[list[Pickle], int]:
     """Return the pickles that follow each other, and the offset after the last STOP."""
     pickles: list[Pickle] = []
     earlier: dict[int, Node] = {}
@@ -111,7 +117,8 @@ def _follow_all(data: bytes, steps: int, *, piecewise: bool = False) -> tuple[li
             pickles.append(machine.record(None, error))
             break
         pickles.append(machine.result())
-        earlier |= machine.memo
+        if keeps_memo:
+            earlier |= machine.memo
         end = machine.at
         at = max(end, machine.frame_end) if piecewise else end
     return pickles, end

@@ -9,7 +9,14 @@ from everybit.files.pickles.file_code import CLASS_BUILDERS, FUNCTION_BUILDERS
 from everybit.files.pickles.naming import READERS
 from everybit.files.pickles.reach import Via
 from everybit.files.policy.dangers import does_by_name, does_by_word, does_inside
-from everybit.files.policy.effects import ATTRIBUTES, BUILDS_CODE, COMPUTED, FILE_CODE, METHODS
+from everybit.files.policy.effects import (
+    ATTRIBUTES,
+    BUILDS_CODE,
+    CALLS,
+    COMPUTED,
+    FILE_CODE,
+    METHODS,
+)
 from everybit.files.policy.safe import is_safe, only_named
 
 if TYPE_CHECKING:
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 _GETTERS: Final = frozenset({
     "operator.attrgetter", "_operator.attrgetter", "operator.itemgetter", "_operator.itemgetter",
 })  # fmt: skip
+#: dill's way to write arrays: what it calls is judged by its own name.
+_MAKES_ARRAYS: Final = frozenset({"dill._dill._create_array"})
 #: Cloudpickle's and dill's way to write functions and classes; none of it runs what it builds.
 _BUILDING: Final = ("cloudpickle.cloudpickle.", "cloudpickle.cloudpickle_fast.", "dill._dill.")
 _BUILDER_NAMES: Final = (
@@ -76,6 +85,8 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
             return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
         # Where all of it is constant, the name that it gives is judged in its place.
         return (Danger.UNKNOWN, ATTRIBUTES) if name in _GETTERS else (Danger.SAFE, "")
+    if name in _MAKES_ARRAYS:
+        return Danger.UNKNOWN, CALLS
     if is_safe(reached.module, reached.name):
         unusual = reached.called and name in only_named()
         return (Danger.UNKNOWN, METHODS) if unusual else (Danger.SAFE, "")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.machine import Machine
+from everybit.files.pickles.nodes import Persistent
 from everybit.files.pickles.opcodes import MAX_STEPS, follow
-from everybit.files.pickles.raw_arrays import OBJECTS, is_wrapper, measure_array
+from everybit.files.pickles.raw_arrays import ARRAY, OBJECTS, is_wrapper, measure_array
 from everybit.files.pickles.reader import PickleEndsError
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class _Follower(Machine):
         target = self.top()
         if self.joblib and is_wrapper(target):
             self.wrapper = target.state
+            self.stack[-1] = Persistent(ARRAY)
             raise _InterruptError
 
     def take(self, length: int, *, framed: bool = True) -> bytes:

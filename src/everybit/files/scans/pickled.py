@@ -10,6 +10,7 @@ from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
 from everybit.files.damage import TooLargeError
 from everybit.files.pickles.nested import Nested, find_nested, is_given_whole
+from everybit.files.pickles.raw_arrays import hides_wrapper
 from everybit.files.pickles.reach import Reached, Via, find_reached
 from everybit.files.pickles.stream import read_pickles
 from everybit.files.policy import effects
@@ -56,6 +57,7 @@ def judge_pickles(
     start: int,
     key_hint: str = "",
     left_out: Container[int] = (),
+    keeps_memo: bool = True,
 ) -> PickledOutcome:
     """Judge every pickle in some bytes; nothing is imported or called.
 
@@ -67,9 +69,14 @@ def judge_pickles(
             (compressed, or nested in another pickle).
         key_hint: What the pickles are, for messages ("the pickle in `data.pkl`").
         left_out: Offsets of large strings that the reader left out, and that are empty in `data`.
+        keeps_memo: One unpickler may read them all.
     """
     with paused_collection():
-        return _judge(read_pickles(data), _Place(path, member, start, key_hint), left_out)
+        return _judge(
+            read_pickles(data, keeps_memo=keeps_memo),
+            _Place(path, member, start, key_hint),
+            left_out,
+        )
 
 
 class _Place:
@@ -233,6 +240,8 @@ def _oddities(stream: Stream, place: _Place) -> list[Finding]:
     for pickle in (*stream.pickles, *stream.others):
         for oddity in pickle.oddities:
             found.setdefault(oddity.what, (oddity.position, oddity.trick))
+        if hides_wrapper(pickle):
+            found.setdefault("makes joblib's wrapper of arrays as no pickler does", (0, True))
     findings = []
     for what, (position, trick) in found.items():
         findings.append(

@@ -107,8 +107,8 @@ def judge(
         start=-1 if content.start is None else content.start + start,
         left_out=strings,
     )
-    if place is None and content.start is not None and outcome.pickles:
-        walk.seen.pickles.setdefault(content.start + start, outcome.pickles[0])
+    if place is None and content.start is not None:
+        walk.seen.add(outcome.pickles, content.start + start)
     for finding in outcome.findings:
         if walk.full(content):
             break
@@ -205,6 +205,7 @@ def _judge_as_plain(content: Content, walk: Walk, found: Followed) -> None:
         path=content.path,
         member=content.member,
         start=-1 if content.start is None else content.start + start,
+        keeps_memo=False,  # it reads one pickle, and ends
     )
     for finding in outcome.findings:
         if finding.rule == "PKL201" and finding.evidence.get("name") not in known:
