@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Certainty, Finding, Location, Severity
     from everybit.core.verdict import Coverage, Status, Verdict
     from everybit.guard import Guard
+    from everybit.host.suspicions import Suspicion, suspicions
     from everybit.ledger import Incident, load_incident, open_run
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Severity",
     "Status",
     "StoppedError",
+    "Suspicion",
     "UsageError",
     "Vault",
     "Verdict",
@@ -82,6 +84,7 @@ __all__ = [
     "save",
     "scan",
     "seal",
+    "suspicions",
     "verify",
 ]
 
@@ -100,6 +103,8 @@ _HOME: Final = {
     "Status": "everybit.core.verdict",
     "Record": "everybit.checkpoint",
     "StoppedError": "everybit.core.errors",
+    "Suspicion": "everybit.host.suspicions",
+    "suspicions": "everybit.host.suspicions",
     "UsageError": "everybit.core.errors",
     "Vault": "everybit.checkpoint",
     "Verdict": "everybit.core.verdict",

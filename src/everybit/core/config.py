@@ -117,6 +117,12 @@ class Config:
     max_rewinds: int = _option(
         3, "Go back so many times for one step, then stop.", "run", metavar="N"
     )
+    suspicions: str | None = _option(
+        None,
+        "Folder of the record of suspected devices (default: the user's state folder).",
+        "run",
+        metavar="DIR",
+    )
     pause_timeout_s: int = _option(
         86_400, "Let a paused job go on after so many seconds.", "run", metavar="SECONDS"
     )

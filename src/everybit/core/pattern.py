@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def describe_pattern(elements: Sequence[int], shape: Sequence[int]) -> dict[str,
     first, last = indices[0], indices[-1]
     if last - first + 1 == len(indices):
         return {"pattern": str(DamagePattern.RUN), "length": len(indices)}
-    steps = {after - before for before, after in zip(indices, indices[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(indices)}
     if len(steps) == 1 and len(indices) >= _MIN_STRIDED:
         return {"pattern": str(DamagePattern.STRIDE), "stride": steps.pop()}
     width = shape[-1] if shape else 1
