@@ -89,20 +89,18 @@ class Peer:
             found.append(Told(file=name, rule=rule, cell=cell, start=start, stop=stop))
         return sorted(found, key=lambda told: (told.file, told.cell, told.start, told.rule))
 
-    def seconds(self, folder: Path, rounds: int) -> dict[str, float]:
-        """Take the time of the command, start-up included: the least of the rounds.
+    def take_time(self, folder: Path) -> dict[str, float]:
+        """Take the time of the command, start-up included.
 
         Returns:
             `wall_s`, and `cpu_s`: the CPU time of all its processes.
         """
-        wall, cpu = [], []
-        for _ in range(rounds):
-            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            subprocess.run([*self.command, str(folder)], capture_output=True, check=False)
-            wall.append(time.perf_counter() - began)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        return {"wall_s": min(wall), "cpu_s": min(cpu)}
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([*self.command, str(folder)], capture_output=True, check=False)
+        wall = time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {"wall_s": wall, "cpu_s": cpu}
 
 
 def _torchfix(text: str) -> list[tuple[str, str, int, int, int]]:

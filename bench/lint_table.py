@@ -137,5 +137,5 @@ def _times(result: dict[str, Any]) -> list[str]:
             f"{told['cpu_s'] / own['cpu_s']:.2f}" for told in seconds.values()
         ) + " |",
         "",
-        ("Start-up included, the least of three runs each."),
+        ("Start-up included, the least of three runs each, taken in turn."),
     ]  # fmt: skip
