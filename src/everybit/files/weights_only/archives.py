@@ -85,10 +85,8 @@ def _read(
         member = members.get(f"data/{key}")
         return member.size if member is not None else None
 
-    known = seen.pickles.get(record.start) if record.method == STORED else None
-    if known is not None and known.end > len(data):
-        known = None
-    acceptance = read_as_torch(data, storages=size_of, known=known)
+    seen.whole = seen.at(record.start, len(data)) if record.method == STORED else None
+    acceptance = read_as_torch(data, storages=size_of, known=seen.whole)
     problem = _odd_storage(source, [members[f"data/{key}"] for key in sorted(asked)
                                     if f"data/{key}" in members])  # fmt: skip
     if problem:

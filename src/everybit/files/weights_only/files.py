@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError, TooLargeError
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
+from everybit.files.weights_only.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.source import ByteSource
     from everybit.files.weights_only.keys import Hung
-    from everybit.files.weights_only.seen import Seen
 
 _MAX_REFUSALS: Final = 1000
 _SAFETENSORS: Final = ".safetensors"
@@ -59,6 +59,7 @@ def load_as_torch(source: ByteSource, seen: Seen | None = None) -> Loaded:
         source: The file.
         seen: What was read of it already.
     """
+    seen = seen or Seen()
     member, pickled, start = None, b"", -1
     if source.read(0, len(_ZIP_MARK)) == _ZIP_MARK:
         from everybit.files.weights_only.archives import read_torch_archive
@@ -69,14 +70,14 @@ def load_as_torch(source: ByteSource, seen: Seen | None = None) -> Loaded:
     else:
         from everybit.files.weights_only.legacy import read_legacy
 
-        kind, acceptance, start = read_legacy(source)
+        kind, acceptance, start = read_legacy(source, seen)
     if kind and source.path.name.endswith(_SAFETENSORS):
         told = (*acceptance.refusals, Refusal(reason=_BY_ITS_NAME, proved=False))
         acceptance = acceptance.refused(told)
     keys: dict[str, tuple[str, ...]] = {}
     if kind and not acceptance.accepted and (pickled or start >= 0):
         try:
-            acceptance, keys = _told(acceptance, _whole(source, pickled, start))
+            acceptance, keys = _told(acceptance, _whole(source, pickled, start, seen))
         except TooLargeError:
             pass
         except MalformedError:
@@ -93,7 +94,10 @@ def _as_tar(source: ByteSource) -> Acceptance | None:
     return read_as_tar(source)
 
 
-def _whole(source: ByteSource, pickled: bytes, start: int) -> Pickle:
+def _whole(source: ByteSource, pickled: bytes, start: int, seen: Seen) -> Pickle:
+    known = seen.whole if pickled else seen.at(start, source.size)
+    if known is not None and not known.start:  # its offsets are those of its own bytes
+        return known
     if pickled:
         from everybit.files.pickles.opcodes import interpret
 

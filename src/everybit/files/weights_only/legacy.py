@@ -10,6 +10,8 @@ from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.pickles.stream import MAX_PICKLE_BYTES, read_pickles
 from everybit.files.weights_only.acceptance import Acceptance, Refusal
 from everybit.files.weights_only.opcodes import run
+from everybit.files.weights_only.quick import proves
+from everybit.files.weights_only.seen import Seen
 from everybit.files.weights_only.storages import LegacyStorages
 from everybit.files.weights_only.unpickler import TorchMachine
 
@@ -26,20 +28,25 @@ _COUNT_BYTES: Final = 8
 _MAX_STEPS: Final = 100_000
 
 
-def read_legacy(source: ByteSource) -> tuple[str, Acceptance, int]:
+def read_legacy(source: ByteSource, seen: Seen | None = None) -> tuple[str, Acceptance, int]:
     """Return the kind of a file, what torch does with it, and where its object's pickle starts.
 
     The kind is "legacy", "pickle" for one that does not begin with torch's magic number, or ""
     for a file that begins with no pickle at all. The place is -1 where no pickle is to blame.
+
+    Args:
+        source: The file.
+        seen: What was read of it already.
     """
+    seen = seen or Seen()
     head = _Piece(source, 0)
     machine = head.walk()
     if machine is None:
-        return _kind(head.data), _damaged("ends within its first pickle"), -1
+        return _kind(head.data, seen), _damaged("ends within its first pickle"), -1
     if machine.refusals or not _is(machine.stack[-1], MAGIC):
         what = "is a pickle but none of torch.save: torch.load asks for its magic number first"
         found = _answer([Refusal(reason=what), *machine.refusals])
-        return _kind(head.data), found, 0
+        return _kind(head.data, seen), found, 0
     at = machine.at
     for what, value in (("protocol number", _PROTOCOL), ("record of the machine", None)):
         machine = _Piece(source, at).walk()
@@ -50,28 +57,38 @@ def read_legacy(source: ByteSource) -> tuple[str, Acceptance, int]:
         if value is not None and not _is(machine.stack[-1], value):
             return "legacy", _refused(f"has another {what} than torch writes"), -1
         at += machine.at
-    piece = _Piece(source, at)
-    machine = piece.walk(LegacyStorages)
-    if machine is None:
-        return "legacy", _damaged("ends within its object's pickle"), -1
-    if machine.refusals:
-        return "legacy", _answer(machine.refusals), at
-    start, at = at, at + machine.at
+    start = at
+    plain = LegacyStorages()
+    storages: Storages | None = plain
+    known = seen.at(at, source.size - at)
+    if known is not None and proves(known, plain):
+        length = known.end - known.start
+    else:
+        machine = _Piece(source, at).walk(LegacyStorages)
+        if machine is None:
+            return "legacy", _damaged("ends within its object's pickle"), -1
+        if machine.refusals:
+            return "legacy", _answer(machine.refusals), at
+        length, storages = machine.at, machine.storages
+    at += length
     keys = _Piece(source, at).walk()
     if keys is None:
         return "legacy", _damaged("ends within the list of its storages"), -1
     if keys.refusals:
         return "legacy", _answer(keys.refusals), -1
-    problem = _check_storages(source, at + keys.at, keys.stack[-1], machine.storages)
+    problem = _check_storages(source, at + keys.at, keys.stack[-1], storages)
     if problem is not None:
         return "legacy", problem, start
-    return "legacy", Acceptance(accepted=True, end=machine.at), start
+    return "legacy", Acceptance(accepted=True, end=length), start
 
 
-def _kind(data: bytes) -> str:
+def _kind(data: bytes, seen: Seen) -> str:
     """Return "pickle" for what some unpickler reads, though torch's does not, else ""."""
     if data[:1] == b"\x80":
         return "pickle"
+    known = seen.at(0, min(len(data), _MAX_STEPS))
+    if known is not None:
+        return "pickle" if known.calls or known.num_nodes else ""
     first = read_pickles(data, max_steps=_MAX_STEPS).pickles[0]
     return "pickle" if first.calls or (first.error is None and first.num_nodes) else ""
 

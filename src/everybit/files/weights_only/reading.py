@@ -30,7 +30,7 @@ def read_as_torch(
         known: The same pickle as it was read already, whole.
     """
     if known is not None and storages is not None and proves(known, ZipStorages(storages)):
-        return Acceptance(accepted=True, end=known.end)
+        return Acceptance(accepted=True, end=known.end - known.start)
     from everybit.files.weights_only.opcodes import run
     from everybit.files.weights_only.unpickler import TorchMachine
 
