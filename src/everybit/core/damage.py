@@ -26,6 +26,7 @@ class LocatedBy(StrEnum):
     GRID = "grid"
     SHADOW = "shadow"
     ROWS = "rows"
+    REPLICA = "replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
+from everybit.guard.replicas.check import ReplicaCheck
 from everybit.guard.replay.check import ReplayCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
@@ -92,6 +93,9 @@ class Checks:
             )
         )
         self._all.append(self.record)
+        self._all.append(
+            ReplicaCheck(state, self.record, gradients if config.gradients else None, config)
+        )
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
 

@@ -16,7 +16,7 @@ from everybit.guard.placement import Placement
 from everybit.probe.grid_device import DeviceSums, device_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -90,6 +90,17 @@ class DeviceMarks(Placement):
         marked = self._sums[index]
         assert marked is not None
         return marked.to_host()
+
+    def frozen(self) -> Callable[[int], GridSums]:
+        """Return `sums` of the marks as they are now, whatever is marked later."""
+        marked = list(self._sums)
+
+        def sums(index: int) -> GridSums:
+            kept = marked[index]
+            assert kept is not None
+            return kept.to_host()
+
+        return sums
 
     def blocks(self, index: int, found: Bytes) -> list[BlockDamage]:
         """Return where `found` (on the host) differs from the mark (a sync)."""

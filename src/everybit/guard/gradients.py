@@ -118,6 +118,15 @@ class Gradients:
             if item.owner in wanted and self._is_as_marked(marks, index)
         }
 
+    def all_words(self) -> dict[int, int]:
+        """Return the digest of every gradient on the CPU as marked, by parameter's id."""
+        return {
+            item.owner: word
+            for marks in self._marks
+            if isinstance(marks, LightMarks)
+            for item, word in zip(marks.tracked, marks.memory_words(), strict=True)
+        }
+
     def norms(self, optimizer: torch.optim.Optimizer) -> dict[int, float]:
         """Return the L2 norms of an optimizer's gradients as marked, by parameter's id.
 

@@ -66,22 +66,22 @@ def find_damage(
     if right is None:
         located_by = LocatedBy.GRID
         blocks = marks.blocks(index, found)
-        right = _solve(found, blocks)
+        right = solved(found, blocks)
     elif len(found) <= ROW_BYTES:
         located_by = LocatedBy.VERBATIM
     confirmed = right is not None and marks.agrees(index, right)
     if right is None or not confirmed:
-        damage = _by_rows(marks, index, blocks, len(found))
+        damage = damage_by_rows(marks, index, blocks, len(found))
     else:
         item = marks.tracked[index]
-        damage = _by_elements(item, memory, right, found, located_by, heal=heal)
+        damage = damage_between(item, memory, right, found, located_by, heal=heal)
     damage = replace(damage, doubt=doubt) if doubt else damage
     if keep is not None:
         keep(marks.tracked[index], memory, found, right if confirmed else None, damage)
     return damage
 
 
-def _solve(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:
+def solved(found: Bytes, blocks: Sequence[BlockDamage]) -> Bytes | None:
     """Return the healed copy that the sums imply, or None where they do not determine it."""
     words: list[WordDamage] = []
     for block in blocks:
@@ -103,7 +103,7 @@ def healed_copy(found: Bytes, damaged: Sequence[WordDamage]) -> Bytes | None:
     return padded[: len(found)]
 
 
-def _by_elements(
+def damage_between(
     item: Tracked,
     memory: TensorMemory,
     right: Bytes,
@@ -112,6 +112,16 @@ def _by_elements(
     *,
     heal: bool,
 ) -> Damage:
+    """Describe what differs between the right bytes and those found, in memory order.
+
+    Args:
+        item: The tensor.
+        memory: Its memory.
+        right: The right bytes.
+        found: Those that are there.
+        located_by: Where the right ones come from.
+        heal: Put them back.
+    """
     size = item.local.element_size()
     at = np.flatnonzero(right != found)
     num_bits = int(_BITS_OF[right[at] ^ found[at]].sum())
@@ -131,7 +141,7 @@ def _by_elements(
     ]
     few = len(elements) <= MAX_LISTED
     return Damage(
-        **_name(item),
+        **name_of(item),
         dtype=memory.dtype,
         elements=tuple(elements.tolist()) if few else (),
         element_ranges=() if few else _ranges(elements, MAX_RANGES),
@@ -164,7 +174,10 @@ def _ranges(ascending: NDArray[np.intp], limit: int) -> tuple[tuple[int, int], .
     return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes: int) -> Damage:
+def damage_by_rows(
+    marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes: int
+) -> Damage:
+    """Describe damage of which only the rows that hold it are known."""
     item, memory = marks.tracked[index], marks.memories[index]
     size = item.local.element_size()
     spans: list[tuple[int, int]] = []
@@ -178,7 +191,7 @@ def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes
     if not spans or (memory.dense and not item.local.is_contiguous()):
         spans = [(0, item.local.numel())]
     return Damage(
-        **_name(item),
+        **name_of(item),
         dtype=memory.dtype,
         element_ranges=_merged(spans),
         located_by=LocatedBy.ROWS,
@@ -186,7 +199,8 @@ def _by_rows(marks: Marked, index: int, blocks: Sequence[BlockDamage], num_bytes
     )
 
 
-def _name(item: Tracked) -> dict[str, Any]:
+def name_of(item: Tracked) -> dict[str, Any]:
+    """Return the fields of a `Damage` that say which tensor it is."""
     return {
         "role": item.role,
         "parameter": item.parameter,

@@ -22,7 +22,7 @@ from everybit.probe.numerics import read_norms
 from everybit.probe.sums import sum_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -138,6 +138,11 @@ class Marks(Placement):
     def sums(self, index: int) -> GridSums:
         """Return the marked grid sums of a tensor, over its bytes in memory order."""
         return self._layout.sums(self._vector, index)
+
+    def frozen(self) -> Callable[[int], GridSums]:
+        """Return `sums` of the marks as they are now, whatever is marked later."""
+        vector = self._vector.copy()
+        return lambda index: self._layout.sums(vector, index)
 
     def blocks(self, index: int, found: Bytes) -> list[BlockDamage]:
         """Return where `found` differs from the mark."""

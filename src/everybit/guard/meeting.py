@@ -31,7 +31,7 @@ _YES: Final = "yes"
 _POLL_S: Final = 0.02
 #: A round that a rank never comes to is waited for in a thread of gloo's, which costs nothing.
 _NEVER: Final = timedelta(days=7)
-_NUMBERS = itertools.count()
+_NUMBERS: dict[str, itertools.count[int]] = {}
 
 
 def has_job() -> bool:
@@ -61,20 +61,24 @@ class Meeting:
     Args:
         settings: What has to be the same on all ranks.
         patience_s: How long to wait for a rank that may not be watched.
+        purpose: What it is for: meetings for different purposes do not mix, in whatever order
+            the ranks come to them.
 
     Attributes:
         group: The group, once it stands.
         failure: Why there will be none, else "".
+        store: Where the ranks meet, once there is a group.
     """
 
-    def __init__(self, settings: str, patience_s: float) -> None:
+    def __init__(self, settings: str, patience_s: float, purpose: str = "acting") -> None:
         self.group: Any = None
         self.failure = ""
         self.rank, self.world_size = job_ranks()
         self._settings = settings
         self._patience_s = patience_s
-        self._name = f"everybit/{next(_NUMBERS)}"
-        self._store: Any = None
+        number = next(_NUMBERS.setdefault(purpose, itertools.count()))
+        self._name = f"everybit/{purpose}/{number}"
+        self.store: Any = None
         self._file = ""
         self._job_store: Any = torch.distributed.distributed_c10d._get_default_store()
         _start(self._meet)
@@ -86,7 +90,7 @@ class Meeting:
 
     def _meet(self) -> None:
         try:
-            store = self._store = _c10d.PrefixStore(self._name, self._own_store(self._job_store))
+            store = self.store = _c10d.PrefixStore(self._name, self._own_store(self._job_store))
             self._job_store = None  # Where the job lets go of it, it is gone.
             answer = self._ask(store)
             if answer == _YES:
@@ -149,7 +153,7 @@ class Meeting:
 
     def find_late(self, number: int) -> Search:
         """Begin to find out which ranks have not come to a round; call it on those that have."""
-        return Search(self._store, number, self.rank, self.world_size)
+        return Search(self.store, number, self.rank, self.world_size)
 
     def part(self, *, pending: bool) -> None:
         """Let go of the group.
@@ -160,7 +164,7 @@ class Meeting:
         group, self.group = self.group, None
         if group is not None and not pending:
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
-        store, self._store = self._store, None
+        store, self.store = self.store, None
         if self._file and store is not None:
             # Who comes last removes it; where a rank never came, the first.
             with contextlib.suppress(OSError, RuntimeError):

@@ -166,7 +166,7 @@ class CarriedState:
         for marks in group:
             for index, item in enumerate(marks.tracked):
                 if item.in_place and marks.same_memory(index):
-                    self._mark_one(marks, index)
+                    self.mark_one(marks, index)
 
     def settle_buffers(self) -> None:
         """Mark the buffers that a known writer has touched: nothing else writes them now."""
@@ -299,12 +299,13 @@ class CarriedState:
         if not self.writers.quiet:
             access = self.writers.take(marks.tracked[index].tensor)
         if access is Access.WRITTEN or marks.version_moved(index):
-            self._mark_one(marks, index)
+            self.mark_one(marks, index)
             self.num_rebaselined += 1
             return None
         return _READ if access is Access.READ else ""
 
-    def _mark_one(self, marks: AnyMarks, index: int) -> None:
+    def mark_one(self, marks: AnyMarks, index: int) -> None:
+        """Mark a tensor as it is, and those that share its memory."""
         marks.take_one(index)
         for other, place in self._sharing.with_(marks, index):
             other.take_one(place)

@@ -1,0 +1,306 @@
+"""The check on replicas: copies of one model on several ranks are the same after every update."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from everybit.core.boundary import Boundary
+from everybit.core.config import OnFinding
+from everybit.core.link import Link
+from everybit.core.observation import TensorTable, state_entry
+from everybit.core.verdict import Checked, Coverage, Skipped
+from everybit.guard.check import Check
+from everybit.guard.meeting import job_ranks, tell_ranks
+from everybit.guard.policy import LOGGER
+from everybit.guard.replicas.board import Board
+from everybit.guard.replicas.case import Case
+from everybit.guard.replicas.columns import Columns
+from everybit.guard.replicas.copies import Copies, owner_of
+from everybit.guard.replicas.exchange import Exchange
+from everybit.guard.replicas.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from everybit.core.config import Config
+    from everybit.core.finding import Finding
+    from everybit.guard.gradients import Gradients
+    from everybit.guard.moment import Moment
+    from everybit.guard.record import RecordCheck
+    from everybit.guard.replicas.layout import Layout
+    from everybit.guard.state import CarriedState
+
+    Row = NDArray[np.int64]
+
+#: Sets of ranks that a rank's tensors may have copies on.
+MAX_CLASSES: Final = 6
+#: Steps whose sums are kept while other ranks' digests are on their way.
+_KEPT: Final = 4
+#: Seconds that the end of the run waits for answers.
+_LAST_WAIT_S: Final = 2.0
+_POLL_S: Final = 1e-3
+_NO_TABLE: Final = TensorTable(link=Link.UPDATE, names=(), digests=())
+_STEP, _LAYOUT, _UNSETTLED, _VOID, _HEAD = range(5)
+
+
+class ReplicaCheck(Check):
+    """Show the digests of each update to the other ranks, and look into what differs.
+
+    Under `record` and `warn` no rank waits for another: what came out is judged an update later.
+    Under all other policies it is judged before it is used.
+
+    Args:
+        state: The carried state.
+        record: Gathers the digests of parameters, buffers and optimizer state.
+        gradients: Marks of the gradients; None where there are none.
+        config: Settings of the Guard.
+    """
+
+    def __init__(
+        self,
+        state: CarriedState,
+        record: RecordCheck,
+        gradients: Gradients | None,
+        config: Config,
+    ) -> None:
+        self._state = state
+        self._record = record
+        self._columns = Columns(state, gradients)
+        self._config = config
+        self._patient = config.on_finding in (OnFinding.RECORD, OnFinding.WARN)
+        self._heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
+        self._exchange: Exchange | None = None
+        self._board: Board | None = None
+        self._open: list[tuple[int, Snapshot]] = []
+        self._cases: list[Case] = []
+        self._copies: dict[tuple[int, ...], Copies] = {}
+        self._agreed: dict[int, Copies] = {}
+        self._posted: set[int] = set()
+        self._known: set[str] = set()
+        self._erred_at: int | None = None
+        self._alone = True
+        self._num_compared = 0
+        self._skipped: dict[str, str] = {}
+
+    def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
+        """Take what this boundary offers; findings come when the step has ended."""
+        if not self._is_wanted():
+            return ()
+        self._alone &= moment.alone
+        if boundary is Boundary.BACKWARD_END:
+            self._columns.take_gradients()
+        elif boundary is Boundary.FORWARD_START and moment.differentiable:
+            if self._exchange is None:
+                self._begin()
+            self._columns.note_call()
+        return ()
+
+    def note(self, findings: Sequence[Finding]) -> None:
+        """Take note of damage on this rank: where it makes copies part it is told already."""
+        for finding in findings:
+            where = finding.where
+            if finding.rule == "CMP701":
+                self._erred_at = where.step
+            if where.parameter is None:
+                continue
+            name = f"{where.module}:{where.parameter}" if where.module else where.parameter
+            if where.optimizer and where.tensor:
+                name = state_entry(where.optimizer, name, where.tensor)
+            if not finding.evidence.get("healed"):
+                self._known.add(owner_of(name))
+
+    def finish(self, moment: Moment) -> Sequence[Finding]:
+        """Show this update's digests; judge what has come out."""
+        if moment.optimizer is None or not self._is_wanted():
+            return ()
+        if self._exchange is None:
+            self._begin()
+        if moment.step // self._config.every % self._config.replicas_every == 0:
+            self._show(moment)
+        self._columns.forget_gradients()
+        self._alone = True
+        return self._judge(0.0 if self._patient else float(self._config.patience_s))
+
+    def at_end(self, step: int) -> Sequence[Finding]:
+        """Judge what is still on its way; waits a little for it."""
+        return self._judge(_LAST_WAIT_S)
+
+    def close(self) -> None:
+        """Let go of the ranks' group."""
+        if self._exchange is not None:
+            for case in self._cases:
+                self._give_up(case)
+            if self._exchange.ended:
+                self._skipped["replicas"] = self._exchange.ended
+            elif self._open:
+                what = f"replicas from step {self._open[0][1].step} on"
+                self._skipped[what] = "not all ranks have shown their digests"
+            self._exchange.part()
+        self._board = None
+        self._columns.close()
+
+    def coverage(self) -> Coverage:
+        """Return how often copies were compared, and which were not."""
+        if self._exchange is None:
+            return Coverage()
+        promised = self._columns.declared
+        skipped = [Skipped(what=w, why=y, promised=promised) for w, y in self._skipped.items()]
+        skipped += self._not_copies()
+        checked = (Checked(what="comparisons of a tensor across ranks", count=self._num_compared),)
+        return Coverage(checked=checked, skipped=tuple(skipped))
+
+    def _is_wanted(self) -> bool:
+        return self._config.replicas_every > 0 and job_ranks()[1] > 1
+
+    def _begin(self) -> None:
+        config = self._config
+        settings = f"every {config.every}, {config.replicas_every}, {config.on_finding}"
+        self._exchange = Exchange(settings, float(config.patience_s))
+
+    def _show(self, moment: Moment) -> None:
+        """Show the digests of the update that has just ended."""
+        assert self._exchange is not None
+        tables = [t for t in self._record.gathered.tables if t.link is Link.UPDATE]
+        layout, words = self._columns.of(tables[0] if tables else _NO_TABLE)
+        copies = self._agreed.get(layout.word)
+        row = np.zeros(_HEAD + 2 * MAX_CLASSES, np.int64)
+        row[_STEP], row[_LAYOUT], row[_VOID] = moment.step, layout.word, not self._alone
+        row[_UNSETTLED] = copies is None
+        if copies is not None:
+            for index, each in enumerate(copies.classes[:MAX_CLASSES]):
+                at = _HEAD + 2 * index
+                row[at], row[at + 1] = each.key, each.digest(words)
+        known = self._known | ({""} if self._erred_at == moment.step else set())
+        snapshot = Snapshot(moment.step, layout, words, frozenset(known), not self._patient)
+        snapshot.keep(self._state)
+        self._open.append((self._exchange.begin(row), snapshot))
+        if len(self._open) > _KEPT:
+            self._open[-_KEPT - 1][1].let_go()
+
+    def _judge(self, at_most_s: float) -> list[Finding]:
+        """Look at what has come out; wait for it so long at most."""
+        if self._exchange is None or self._exchange.ended:
+            return []
+        deadline = time.monotonic() + at_most_s
+        findings: list[Finding] = []
+        try:
+            for matrix in self._exchange.take(at_most_s):
+                self._look(*self._open.pop(0), matrix)
+            for _, snapshot in self._open:
+                snapshot.freeze()
+            findings += self._advance()
+            while self._cases and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+                findings += self._advance()
+        except RuntimeError as error:  # The process that holds the ranks' store is gone.
+            self._exchange.fail(error)
+        if not self._exchange.num_pending:
+            self._open.clear()  # All are judged, or will never be.
+        return findings
+
+    def _look(self, number: int, snapshot: Snapshot, matrix: Row) -> None:
+        """Judge one round: nothing to do where all classes agree."""
+        steps = matrix[:, _STEP]
+        if (steps != steps[0]).any():
+            first, last = int(steps.min()), int(steps.max())
+            self._skipped["replicas"] = f"ranks counted different steps ({first} and {last})"
+            return
+        if matrix[:, _VOID].any():
+            self._skipped["replicas, at some steps,"] = "another thread was inside an update"
+            return
+        copies = self._agreed.get(snapshot.layout.word)
+        unsettled = bool(matrix[:, _UNSETTLED].any())
+        if not unsettled and _agree(matrix[:, _HEAD:]):
+            if copies is not None:
+                copies.note_equal(snapshot.words)
+                self._num_compared += copies.num_compared
+            return
+        # What is not settled yet need not be looked into at every step.
+        if not unsettled or number & (number - 1) == 0:
+            self._open_case(number, snapshot, matrix[:, _LAYOUT].tolist())
+
+    def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
+        assert self._exchange is not None
+        if self._board is None:
+            self._board = Board(self._exchange.store, self._exchange.rank)
+        word = snapshot.layout.word
+        if word not in self._posted:
+            self._posted.add(word)
+            self._board.put(f"layout/{word:x}", snapshot.layout.to_bytes())
+        self._cases.append(
+            Case(number, snapshot, layouts, self._board, rank=self._exchange.rank, heal=self._heal)
+        )
+
+    def _advance(self) -> list[Finding]:
+        """Go on with the open cases as far as other ranks' notes are there."""
+        findings: list[Finding] = []
+        for case in list(self._cases):
+            case.advance(self._copies_of, self._state)
+            if case.is_over:
+                self._cases.remove(case)
+                self._num_compared += case.num_compared
+                findings += case.findings
+            elif case.waited_s > self._config.patience_s:
+                self._cases.remove(case)
+                findings += case.findings
+                self._give_up(case)
+        return findings
+
+    def _copies_of(self, layouts: Sequence[Layout]) -> Copies:
+        words = tuple(layout.word for layout in layouts)
+        copies = self._copies.get(words)
+        if copies is None:
+            assert self._exchange is not None
+            copies = self._copies[words] = Copies(layouts, self._exchange.rank)
+        self._agreed[words[copies.rank]] = copies
+        return copies
+
+    def _give_up(self, case: Case) -> None:
+        late = case.waits_for() if self._board is not None else []
+        why = f"no answer of {tell_ranks(late)} on what differs"
+        LOGGER.debug("everybit: replicas at step %d: %s", case.step, why)
+        self._skipped[f"replicas at step {case.step}"] = why
+
+    def _not_copies(self) -> list[Skipped]:
+        """Return what is not compared, folded by the reason."""
+        by_why: dict[str, list[str]] = {}
+        for copies in self._agreed.values():
+            for name, why in copies.off.items():
+                by_why.setdefault(why, []).append(name)
+        if self._columns.why_local:
+            by_why[self._columns.why_local] = ["copies of the model"]
+        if self._columns.why_unreduced:
+            by_why[self._columns.why_unreduced] = ["reduced gradients"]
+        if not self._num_compared and not by_why and self._agreed:
+            by_why["no other rank holds a copy of what this one has"] = ["tensors"]
+        return [
+            Skipped(what=f"{_folded(names)} across ranks", why=why, promised=False)
+            for why, names in by_why.items()
+        ]
+
+
+def _agree(pairs: Row) -> bool:
+    """Whether ranks of the same class show the same digest.
+
+    Args:
+        pairs: int64, shape `(ranks, 2 * classes)`: keys and digests in turn, key 0 for none.
+    """
+    if (pairs == pairs[0]).all():
+        return True
+    digests: dict[int, list[int]] = {}
+    for row in pairs.tolist():
+        for key, digest in zip(row[::2], row[1::2], strict=True):
+            if key:
+                digests.setdefault(key, []).append(digest)
+    # A class that one rank alone knows of: the others have dropped a tensor of it.
+    return all(len(each) > 1 and len(set(each)) == 1 for each in digests.values())
+
+
+def _folded(names: list[str]) -> str:
+    unique = sorted(set(names))
+    return unique[0] if len(unique) == 1 else f"{len(unique)} tensors ({unique[0]} ...)"

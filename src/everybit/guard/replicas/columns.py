@@ -1,0 +1,108 @@
+"""What this rank shows of a step: the columns, and the gradients among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everybit.guard.replicas.declared import Declared
+from everybit.guard.replicas.layout import Layout, layout_of
+
+if TYPE_CHECKING:
+    from everybit.core.grid import Words
+    from everybit.core.observation import TensorTable
+    from everybit.guard.gradients import Gradients
+    from everybit.guard.state import CarriedState
+
+
+class Columns:
+    """Describe a step's digests; a description is made once for each set of names.
+
+    Args:
+        state: The carried state.
+        gradients: Marks of the gradients; None where there are none.
+
+    Attributes:
+        why_local: Why copies are not kept equal by the program, "" where they may be.
+        why_unreduced: Why reduced gradients are not compared, "" where they are.
+    """
+
+    def __init__(self, state: CarriedState, gradients: Gradients | None) -> None:
+        self.why_local = ""
+        self.why_unreduced = ""
+        self._state = state
+        self._gradients = gradients
+        self._declared: Declared | None = None
+        self._peers: dict[int, tuple[int, ...]] = {}
+        self._reduced: dict[int, tuple[int, ...]] = {}
+        self._known: dict[tuple[str, ...], tuple[Layout, list[int]]] = {}
+        self._words: dict[int, int] = {}
+        self._synced: bool | None = None
+
+    @property
+    def declared(self) -> bool:
+        """Whether the program keeps any copies equal."""
+        return any(c.declared for layout, _ in self._known.values() for c in layout.columns)
+
+    def look(self) -> None:
+        """Find what the program keeps equal; once, before the first update."""
+        self._declared = Declared([root for root, _ in self._state.members.roots])
+        if self._declared.wrappers:
+            self.why_unreduced = self._declared.why_unreduced
+        if self._declared.why_local:
+            self._turn_local(self._declared.why_local)
+        else:
+            self._peers = self._declared.peers()
+            if self._gradients is not None:
+                self._reduced = self._declared.reduced()
+
+    def close(self) -> None:
+        """Let go of the program's modules."""
+        self._declared = None
+
+    def note_call(self) -> None:
+        """Take note of a call that records a graph: whether its gradients will be reduced."""
+        if self._declared is None:
+            self.look()
+        if self._declared is not None and self._declared.wrappers:
+            self._synced = self._declared.syncs
+
+    def take_gradients(self) -> None:
+        """Take the digests of gradients that DDP has just reduced."""
+        if self._synced and self._reduced and self._gradients is not None:
+            self._words = self._gradients.all_words()
+
+    def forget_gradients(self) -> None:
+        """Begin a new step."""
+        self._words = {}
+        self._synced = None
+
+    def of(self, table: TensorTable) -> tuple[Layout, Words]:
+        """Return what the digests of an update are of, and these with those of the gradients.
+
+        Args:
+            table: Digests of parameters, buffers and optimizer state.
+        """
+        if self._synced is False:
+            # The update used gradients of this rank alone.
+            self._turn_local("an update used gradients that no reduction had joined (no_sync)")
+        known = self._known.get(table.names)
+        if known is None:
+            known = self._known[table.names] = self._describe(table.names)
+        layout, gradients = known
+        words = np.empty(len(layout.columns), np.uint64)
+        words[: len(table.names)] = table.digests
+        words[len(table.names) :] = [self._words.get(owner, 0) for owner in gradients]
+        return layout, words
+
+    def _describe(self, names: tuple[str, ...]) -> tuple[Layout, list[int]]:
+        tracked = {item.label: item for item in self._state.tracked()}
+        reduced = [name for name in names if id(tracked[name].tensor) in self._reduced]
+        layout = layout_of(names, tracked, self._peers, self._reduced, reduced)
+        return layout, [id(tracked[name].tensor) for name in reduced]
+
+    def _turn_local(self, why: str) -> None:
+        if not self.why_local:
+            self.why_local = why
+            self._peers, self._reduced, self._known = {}, {}, {}
