@@ -45,7 +45,8 @@ def investigate(
     """
     if why := _why_not_the_same(record):
         raise CannotRepeatError(why)
-    hold = () if difference.event is None else (difference.event,)
+    changed = _changed_since(record) if difference.link is Link.GRAD else None
+    hold = [event for event in (difference.event, changed) if event is not None]
     repeats = [first]
     while len(repeats) < NUM_REPEATS:
         repeats.append(repeat(record, hold=hold, keep=difference.contributions))
@@ -59,7 +60,12 @@ def investigate(
     else:
         cause = Cause.TRANSIENT if num_exact else Cause.UNPROVEN
     agreeing = NUM_REPEATS if as_first == 0 and alike else 1 + as_first
-    told = {} if as_first else _elements(record, repeats[-1], difference)
+    told: dict[str, Any] = {}
+    if not as_first and changed is not None:
+        name = record.events[changed].name
+        told = _event_elements(record, repeats[-1], changed, f"what {name} gave, kept for backward")
+    if not as_first:
+        told = told or _elements(record, repeats[-1], difference)
     return Mismatch(
         step=record.step,
         rank=rank,
@@ -87,6 +93,18 @@ def _why_not_the_same(record: CallRecord) -> str:
         if read[2 * index] != read[2 * index + 1]:
             return f"{name} holds other bytes than when it was called, and nothing wrote to it"
     return ""
+
+
+def _changed_since(record: CallRecord) -> int | None:
+    """Return the event whose tensors hold other bytes than in the forward; nothing wrote to them.
+
+    A tensor that autograd keeps for the backward pass is damaged where it lies.
+    """
+    for place, event in enumerate(record.events):
+        for (tensor, before), was in zip(event.tensors, event.words, strict=False):
+            if version(tensor) == before and read_words([word_of(tensor) or 0]) != [was or 0]:
+                return place
+    return None
 
 
 def _unordered(record: CallRecord, difference: Difference) -> str:
@@ -125,12 +143,9 @@ def _target(record: CallRecord, place: int, edge: int) -> tuple[str, torch.Tenso
 def _elements(record: CallRecord, right: Repeated, difference: Difference) -> dict[str, Any]:
     """Return what differs element by element, where the first computation's values are there."""
     if difference.event is not None:
-        mine, theirs = record.events[difference.event], right.events[difference.event]
-        for place, (word, other) in enumerate(zip(mine.words, theirs.words, strict=True)):
-            if word != other and len(mine.tensors) == len(mine.words) == len(theirs.tensors):
-                tensor, before = mine.tensors[place]
-                if version(tensor) == before:
-                    return _told(tensor, theirs.tensors[place][0], "what it gives")
+        told = _event_elements(record, right, difference.event, "what it gives")
+        if told:
+            return told
     for place in difference.outputs:
         tensor, before = record.outputs[place]
         if version(tensor) == before:
@@ -146,6 +161,18 @@ def _elements(record: CallRecord, right: Repeated, difference: Difference) -> di
         if kept is not None and gradient is not None and word == word_of(gradient):
             told = _told(gradient, kept, f"the gradient of {name}")
             return told | {"parameter": name} if told else {}
+    return {}
+
+
+def _event_elements(record: CallRecord, right: Repeated, event: int, name: str) -> dict[str, Any]:
+    mine, theirs = record.events[event].tensors, right.events[event].tensors
+    if len(mine) != len(theirs):
+        return {}
+    for (tensor, before), (other, _) in zip(mine, theirs, strict=True):
+        if version(tensor) == before:
+            told = _told(tensor, other, name)
+            if told:
+                return told
     return {}
 
 
