@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from everybit.files.source import ByteSource
 
 _FIRST_BYTES: Final = 64 * 1024
+_MANY_BYTES: Final = 1024 * 1024
 #: A longer pickle is not interpreted.
 MAX_PICKLE_BYTES: Final = 64 * 1024 * 1024
 
@@ -122,6 +123,37 @@ def _follow_all(
         end = machine.at
         at = max(end, machine.frame_end) if piecewise else end
     return pickles, end
+
+
+def read_first(source: ByteSource, count: int) -> tuple[Stream, bytes] | None:
+    """Follow the first pickles of a file once, without knowing where they end.
+
+    Args:
+        source: The file.
+        count: How many of them.
+
+    Returns:
+        What `read_pickles` gives for their bytes alone, and these bytes; None where one of them is
+        broken, longer than this release reads, or not read alike by all loaders.
+    """
+    size = _MANY_BYTES
+    while True:
+        data = source.read(0, min(size, source.size))
+        pickles: list[Pickle] = []
+        at, steps = 0, MAX_STEPS
+        for _ in range(count):
+            machine = Machine(data, at, forgiving=True)
+            error, taken = follow(machine, steps)
+            if error is not None or machine.frame_end or machine.oddities:
+                break
+            steps -= taken
+            pickles.append(machine.result())
+            at = machine.at
+        if len(pickles) == count:
+            return Stream(tuple(pickles), at, at, ()), data[:at]
+        if not isinstance(error, PickleEndsError) or len(data) < size or size >= MAX_PICKLE_BYTES:
+            return None
+        size *= 4
 
 
 def read_pickle_at(

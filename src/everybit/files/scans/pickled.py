@@ -58,6 +58,7 @@ def judge_pickles(
     key_hint: str = "",
     left_out: Container[int] = (),
     keeps_memo: bool = True,
+    stream: Stream | None = None,
 ) -> PickledOutcome:
     """Judge every pickle in some bytes; nothing is imported or called.
 
@@ -70,13 +71,11 @@ def judge_pickles(
         key_hint: What the pickles are, for messages ("the pickle in `data.pkl`").
         left_out: Offsets of large strings that the reader left out, and that are empty in `data`.
         keeps_memo: One unpickler may read them all.
+        stream: What `read_pickles` gives for `data`, where it was read already.
     """
     with paused_collection():
-        return _judge(
-            read_pickles(data, keeps_memo=keeps_memo),
-            _Place(path, member, start, key_hint),
-            left_out,
-        )
+        stream = stream or read_pickles(data, keeps_memo=keeps_memo)
+        return _judge(stream, _Place(path, member, start, key_hint), left_out)
 
 
 class _Place:

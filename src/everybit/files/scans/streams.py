@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.files.damage import MalformedError, TooLargeError
-from everybit.files.pickles.stream import read_pickle_at, read_pickles
+from everybit.files.pickles.stream import read_first, read_pickle_at, read_pickles
 from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.held import Held
-from everybit.files.scans.names import is_pickled, promises_no_code
+from everybit.files.scans.names import promises_no_code
 from everybit.files.scans.pickle_start import begins_pickle
 from everybit.files.scans.pickled import judge_pickles
 from everybit.files.window import Window
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.files.pickles.nested import Nested
+    from everybit.files.pickles.stream import Stream
     from everybit.files.scans.following import Followed
     from everybit.files.scans.walk import Walk
     from everybit.files.source import ByteSource
@@ -35,8 +36,6 @@ _LEGACY_PICKLES: Final = ("magic number", "protocol", "record of the machine", "
 
 def look_into_pickle(content: Content, walk: Walk) -> None:
     """Judge the pickle that a content is, and what stands in and behind it."""
-    if not _is_one(content):
-        return
     walk.outcome.count("pickles")
     if content.depth == 0 and promises_no_code(content.name):
         walk.warn(
@@ -67,18 +66,6 @@ def look_into_pickle(content: Content, walk: Walk) -> None:
             return
 
 
-def _is_one(content: Content) -> bool:
-    """Return whether what may be a pickle of the old protocols, which is text, is no plain text.
-
-    Words, one a line, can read as imports for a while; they call nothing, and have no STOP.
-    """
-    source = content.source
-    if content.by_law or is_pickled(content.name) or source.read(0, 1) == b"\x80":
-        return True
-    first = read_pickles(source.read(0, WHOLE_BYTES)).pickles[0]
-    return first.error is None or bool(first.calls)
-
-
 def judge(
     content: Content,
     walk: Walk,
@@ -87,6 +74,7 @@ def judge(
     start: int = 0,
     place: Callable[[int], int] | None = None,
     strings: Mapping[int, tuple[int, int]] | None = None,
+    stream: Stream | None = None,
 ) -> int:
     """Judge the pickles in some bytes of a content; return the offset after the last one.
 
@@ -98,6 +86,7 @@ def judge(
         place: Where each byte of `data` stands in the content, if not one after the other.
         strings: `[start, end)` in the content of large strings that `data` leaves out, by the
             offset at which each of them would stand in it.
+        stream: What `read_pickles` gives for `data`, where it was read already.
     """
     strings = strings or {}
     outcome = judge_pickles(
@@ -106,6 +95,7 @@ def judge(
         member=content.member,
         start=-1 if content.start is None else content.start + start,
         left_out=strings,
+        stream=stream,
     )
     if place is None and content.start is not None:
         walk.seen.add(outcome.pickles, content.start + start)
@@ -223,6 +213,10 @@ def _look_into_string(content: Content, walk: Walk, start: int, end: int) -> Non
 
 def _look_into_legacy(content: Content, walk: Walk) -> None:
     """Judge the five pickles of the format before torch 1.6; raw storages follow them."""
+    plain = read_first(content.source, len(_LEGACY_PICKLES))
+    if plain is not None:
+        judge(content, walk, plain[1], stream=plain[0])
+        return
     at = 0
     try:
         for what in _LEGACY_PICKLES:
