@@ -7,9 +7,12 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Kind
-from everybit.files.scans.pickle_start import acts_as_pickle, begins_pickle
+from everybit.files.scans.names import is_pickled
+from everybit.files.scans.pickle_start import acts_as_pickle, is_old_pickle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from everybit.files.scans.content import Content
     from everybit.files.source import ByteSource
 
@@ -39,6 +42,8 @@ _MARKS: Final = (
 _END_OF_ZIP: Final = b"PK\x05\x06"
 _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _BINARY_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+#: A stream that gives nothing for so many bytes is taken for what it begins as.
+_EMPTY_BYTES: Final = 1024 * 1024
 _MAX_SAFETENSORS_HEADER: Final = 100_000_000
 
 
@@ -77,11 +82,11 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
         return Kind.TAR
     if _is_safetensors(head):
         return Kind.SAFETENSORS
-    if begins_pickle(head, whole=source.size <= len(head)):
+    if is_old_pickle(source, head, meant=content.by_law or is_pickled(content.name)):
         return Kind.PICKLE
-    if _is_lzma(head):
+    if _is_lzma(head, source):
         return Kind.LZMA
-    if _is_zlib(head):
+    if _is_zlib(head, source):
         return Kind.ZLIB
     if content.by_law:
         return Kind.PICKLE
@@ -112,25 +117,35 @@ def _is_safetensors(head: bytes) -> bool:
     return 2 <= length <= _MAX_SAFETENSORS_HEADER and head[8:9] == b"{"
 
 
-def _is_lzma(head: bytes) -> bool:
-    if head[:3] != b"\x5d\0\0":
+def _is_lzma(head: bytes, source: ByteSource) -> bool:
+    if head[:2] != b"\x5d\0":
         return False
     import lzma
 
-    try:
-        lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=256 * 1024 * 1024).decompress(head, 64)
-    except lzma.LZMAError:
-        return False
-    return True
+    stream = lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=256 * 1024 * 1024)
+    return _gives_bytes(stream.decompress, source, lzma.LZMAError) is not False
 
 
-def _is_zlib(head: bytes) -> bool:
+def _is_zlib(head: bytes, source: ByteSource) -> bool:
     if len(head) < 2 or head[0] != 0x78 or int.from_bytes(head[:2], "big") % 31:
         return False
+    return bool(_gives_bytes(zlib.decompressobj().decompress, source, zlib.error))
+
+
+def _gives_bytes(
+    feed: Callable[[bytes, int], bytes], source: ByteSource, error: type[Exception]
+) -> bool | None:
+    """Return whether a stream gives bytes; it may begin with any number of empty blocks.
+
+    None where it ends before it gives any.
+    """
     try:
-        return bool(zlib.decompressobj().decompress(head, 64))
-    except zlib.error:
+        for start in range(0, min(source.size, _EMPTY_BYTES), HEAD_BYTES):
+            if feed(source.read(start, HEAD_BYTES), 64):
+                return True
+    except (error, EOFError):
         return False
+    return True if source.size > _EMPTY_BYTES else None
 
 
 def _text(head: bytes) -> Kind | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _IMPORT: Final = re.compile(rb"[ci][A-Za-z_][\w.]{0,200}\r?\n[A-Za-z_][\w.]{0,200}\r?\n")
 _FIRST: Final = frozenset(b"(])}lNIJKMLFGSTUVX\x88\x89\x8a\x8b\x8c\x8d\x8eBC\x8f\x96\x95ciPd2p")
 _MAX_STEPS: Final = 2000
+_WHOLE_BYTES: Final = 64 * 1024 * 1024
 #: How much is followed of what begins as something else, and as a pickle too.
 _PIECES: Final = (1024, 256 * 1024, 16 * 1024 * 1024)
 
@@ -31,13 +32,31 @@ def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
     if not head or head[0] not in _FIRST:
         return False
     first = read_pickles(head, max_steps=_MAX_STEPS).pickles[0]
-    if first.calls:
+    if first.calls or first.touches:
         return True
     if first.error is None:
         return bool(first.num_nodes or first.globals) or first.end == len(head)
     # Words, one a line, may read as an import; what follows them does not read as opcodes.
     cut = isinstance(first.error, PickleEndsError) and not whole
     return cut and bool(first.globals) and _IMPORT.search(head) is not None
+
+
+def is_old_pickle(source: ByteSource, head: bytes, *, meant: bool) -> bool:
+    """Return whether a content is a pickle, also of the old protocols, which are text.
+
+    Words, one a line, can read as imports for a while; they call nothing, and have no STOP.
+
+    Args:
+        source: The content.
+        head: Its first bytes.
+        meant: Its name or what it lies in says that it is a pickle.
+    """
+    if not begins_pickle(head, whole=source.size <= len(head)):
+        return False
+    if meant or head[:1] == b"\x80" or source.size <= len(head):
+        return True
+    first = read_pickles(source.read(0, _WHOLE_BYTES)).pickles[0]
+    return first.error is None or bool(first.calls or first.touches)
 
 
 def acts_as_pickle(source: ByteSource, head: bytes) -> bool:
@@ -55,4 +74,8 @@ def acts_as_pickle(source: ByteSource, head: bytes) -> bool:
             return True
         if not isinstance(first.error, PickleEndsError) or len(data) < size:
             return False
-    return False
+    # Only a text that is longer than all of this reaches here, and what is behind it counts.
+    from everybit.files.scans.following import follow_pickle
+
+    first = read_pickles(follow_pickle(source, joblib=False).data).pickles[0]
+    return any(called.name for called in first.calls)

@@ -76,7 +76,7 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
     content = Content(source=source, path=name, depth=depth)
     with paused_collection():
         kinds = recognise(content)
-        _look_as(content, walk, kinds, promised=named or is_pickled(name))
+        _look_as(content, walk, kinds, promised=named or is_pickled(name) or is_model(name))
         if kinds[0] in _OF_TORCH and not _runs_code(walk):
             _tell_refused(source, name, walk, bare=kinds[0] is Kind.PICKLE)
     walk.outcome.count("files")
