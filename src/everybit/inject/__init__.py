@@ -11,7 +11,7 @@ from everybit.core.computed_fault import ComputedFault, ComputedKind
 from everybit.core.fault import Fault, Pattern, TargetKind
 from everybit.inject.campaign import Campaign
 from everybit.inject.computed import ComputedCampaign
-from everybit.inject.computed_targets import ComputedTarget, list_computed_targets
+from everybit.inject.computed_targets import ComputedListing, ComputedTarget, list_computed_targets
 from everybit.inject.draw import draw_fault
 from everybit.inject.injection import Injection, Undone, apply, planted
 from everybit.inject.targets import Target, find_target, list_targets
@@ -23,6 +23,7 @@ __all__ = [
     "ComputedCampaign",
     "ComputedFault",
     "ComputedKind",
+    "ComputedListing",
     "ComputedTarget",
     "Fault",
     "Hit",

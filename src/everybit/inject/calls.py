@@ -37,6 +37,11 @@ class CallOfRoot:
         self._inner: Any = module.__dict__.get(_PLACE)
         module.__dict__[_PLACE] = self
 
+    @property
+    def inner(self) -> Any:
+        """What the call is handed on to; None where that is the module itself."""
+        return self._inner
+
     def remove(self) -> None:
         """Leave the place as it was; another's that came later stays."""
         if self._module.__dict__.get(_PLACE) is self:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from everybit.core.change import Change
 
 
+#: Kinds that strike at a call of the root.
+_OF_CALLS = frozenset({ComputedKind.BATCH, ComputedKind.RNG})
+
+
 class ComputedCampaign:
     """Computations that go wrong when their step comes, as a context manager.
 
@@ -70,7 +74,8 @@ class ComputedCampaign:
         self._optimizers = optimizers
         self._count = count
         self._steps = 0
-        self._called = (-1, 0)
+        self._called = [-1, 0]
+        self._backwards = [-1, 0]
         self._forwards: list[Forward] = []
         self._call: CallOfRoot | None = None
         self._handles: list[RemovableHandle] = []
@@ -110,7 +115,8 @@ class ComputedCampaign:
                     )
                 by_name.setdefault(fault.module, []).append(fault)
         self._forwards = [Forward(modules[name], by_name[name], self) for name in by_name]
-        self._call = CallOfRoot(self._root, self._before_call, self._after_call)
+        if not self._optimizers or any(fault.kind in _OF_CALLS for fault in self._faults):
+            self._call = CallOfRoot(self._root, self._before_call, self._after_call)
         self._handles = [o.register_step_post_hook(self._updated) for o in self._optimizers]
         if any(fault.kind is ComputedKind.LOSS for fault in self._faults):
             self._backward = torch.autograd.backward
@@ -132,11 +138,15 @@ class ComputedCampaign:
     def _due(self, kind: ComputedKind, call: int) -> list[ComputedFault]:
         return [f for f in self._faults if f.kind is kind and f.is_due(self.step, call)]
 
+    def _number(self, counter: list[int]) -> int:
+        """Return which one of its step this is, from 0, and count it."""
+        if counter[0] != self.step:
+            counter[:] = [self.step, 0]
+        counter[1] += 1
+        return counter[1] - 1
+
     def _before_call(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        step, call = self.step, 0
-        if self._called[0] == step:
-            call = self._called[1]
-        self._called = (step, call + 1)
+        call = self._number(self._called)
         for fault in self._due(ComputedKind.RNG, call):
             words, changes = spoil_rng(fault)
             self._tell(fault, words, changes, call)
@@ -162,11 +172,12 @@ class ComputedCampaign:
         return args, kwargs
 
     def _before_backward(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        for fault in self._due(ComputedKind.LOSS, fault_call := 0):
+        call = self._number(self._backwards)
+        for fault in self._due(ComputedKind.LOSS, call):
             given = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
             chosen = choose(fault, given)
             if chosen is not None:
-                self._tell(fault, given[chosen], spoil(fault, given[chosen]), fault_call)
+                self._tell(fault, given[chosen], spoil(fault, given[chosen]), call)
         return self._backward(tensors, *args, **kwargs)
 
     def _tell(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 from everybit.core.computed_fault import ComputedKind
 from everybit.inject.backward import CallGraph, edges_into
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor, nn
+    from torch.utils.hooks import RemovableHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,6 @@ class ComputedTarget:
         parameter: state_dict key, of the gradient of a parameter.
         dtype: Canonical dtype name.
         num_elements: Of one call.
-        width: Bits of an element.
     """
 
     kind: ComputedKind
@@ -35,7 +35,6 @@ class ComputedTarget:
     parameter: str = ""
     dtype: str
     num_elements: int
-    width: int
 
 
 def list_computed_targets(root: nn.Module, call: Callable[[], object]) -> list[ComputedTarget]:
@@ -49,69 +48,92 @@ def list_computed_targets(root: nn.Module, call: Callable[[], object]) -> list[C
         call: Calls it as training does, with gradients enabled; moves random streams and
             statistics as such a call does.
     """
-    model = unwrapped(root)
-    names = {id(p): key for key, p in reversed([*model.named_parameters()])}
-    weights = {memory_of(t) for t in (*model.parameters(), *model.buffers())}
-    found: dict[tuple[str, ...], ComputedTarget] = {}
-    handed_on: set[int] = set()
-    kept: list[Any] = []  # Storages must not be given to others while addresses are compared.
-    starts: dict[int, tuple[Any, dict[int, int]]] = {}
+    with ComputedListing(root) as listing:
+        call()
+    return listing.targets
 
-    def add(kind: ComputedKind, name: str, tensor: Tensor, parameter: str = "") -> None:
+
+class ComputedListing:
+    """Lists what the modules of a model compute while it is called, as a context manager.
+
+    Args:
+        root: The model.
+    """
+
+    def __init__(self, root: nn.Module) -> None:
+        self._model = unwrapped(root)
+        parameters = reversed([*self._model.named_parameters()])
+        self._names = {id(parameter): key for key, parameter in parameters}
+        self._found: dict[tuple[str, ...], ComputedTarget] = {}
+        self._handed_on: set[int] = set()
+        # Storages must not be given to others while addresses are compared.
+        self._kept: list[Any] = []
+        self._starts: dict[int, tuple[Any, dict[int, int]]] = {}
+        self._handles: list[RemovableHandle] = []
+
+    @property
+    def targets(self) -> list[ComputedTarget]:
+        """What was computed so far, in the order of execution, each once."""
+        return list(self._found.values())
+
+    def __enter__(self) -> Self:
+        for name, module in self._model.named_modules():
+            after = partial(self._after, name)
+            self._handles += [
+                module.register_forward_pre_hook(self._before, with_kwargs=True),
+                module.register_forward_hook(after, with_kwargs=True),
+            ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._kept.clear()
+        self._starts.clear()
+
+    def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        given = (args, kwargs)
+        self._kept.append(given)
+        versions = {memory_of(t): t._version for t in tensors_in(given)}
+        self._starts[id(module)] = (edges_into(given), versions)
+
+    def _after(self, name: str, module: nn.Module, args: Any, kwargs: Any, result: Any) -> None:
+        edges, versions = self._starts.pop(id(module), ([], {}))
+        self._kept.append(result)
+        weights = {memory_of(t) for t in (*self._model.parameters(), *self._model.buffers())}
+        own = [
+            t
+            for t in tensors_in(result)
+            if versions.get(memory_of(t)) != t._version
+            and memory_of(t) not in self._handed_on
+            and memory_of(t) not in weights
+        ]
+        self._handed_on.update(memory_of(t) for t in tensors_in(result))
+        if not own:
+            return
+        self._add(ComputedKind.ACTIVATION, name, own[0])
+        graph = CallGraph(edges, result, self._names)
+        mine = {id(parameter) for parameter in module.parameters(recurse=False)}
+        for edge in graph.parameter_edges():
+            parameter = self._model.get_parameter(edge.parameter)
+            if id(parameter) in mine:
+                self._add(ComputedKind.PARAMETER_GRADIENT, name, parameter, edge.parameter)
+        if any(True for _ in module.children()):
+            return
+        given = (args, kwargs)
+        taking = [t for t in tensors_in(given) if t.requires_grad]
+        if graph.input_edges and taking:
+            self._add(ComputedKind.INPUT_GRADIENT, name, taking[0])
+        never = weights | {memory_of(t) for t in tensors_in(given) if not t.requires_grad}
+        for saved in graph.saved(never)[:1]:
+            self._add(ComputedKind.SAVED, name, saved.value)
+
+    def _add(self, kind: ComputedKind, name: str, tensor: Tensor, parameter: str = "") -> None:
         target = ComputedTarget(
             kind=kind,
             module=name,
             parameter=parameter,
             dtype=str(tensor.dtype).removeprefix("torch."),
             num_elements=tensor.numel(),
-            width=8 * tensor.element_size(),
         )
-        found.setdefault((kind, name, parameter), target)
-
-    def before(module: nn.Module, args: Any, kwargs: Any) -> None:
-        given = (args, kwargs)
-        kept.append(given)
-        versions = {memory_of(t): t._version for t in tensors_in(given)}
-        starts[id(module)] = (edges_into(given), versions)
-
-    def after(name: str, module: nn.Module, args: Any, kwargs: Any, result: Any) -> None:
-        edges, versions = starts.pop(id(module))
-        kept.append(result)
-        own = [
-            t
-            for t in tensors_in(result)
-            if versions.get(memory_of(t)) != t._version
-            and memory_of(t) not in handed_on
-            and memory_of(t) not in weights
-        ]
-        handed_on.update(memory_of(t) for t in tensors_in(result))
-        if not own:
-            return
-        add(ComputedKind.ACTIVATION, name, own[0])
-        graph = CallGraph(edges, result, names)
-        mine = {id(parameter) for parameter in module.parameters(recurse=False)}
-        for edge in graph.parameter_edges():
-            parameter = model.get_parameter(edge.parameter)
-            if id(parameter) in mine:
-                add(ComputedKind.PARAMETER_GRADIENT, name, parameter, edge.parameter)
-        if not any(True for _ in module.children()):
-            add_whole_backward(name, graph, (args, kwargs))
-
-    def add_whole_backward(name: str, graph: CallGraph, given: Any) -> None:
-        taking = [t for t in tensors_in(given) if t.requires_grad]
-        if graph.input_edges and taking:
-            add(ComputedKind.INPUT_GRADIENT, name, taking[0])
-        never = weights | {memory_of(t) for t in tensors_in(given) if not t.requires_grad}
-        for saved in graph.saved(never)[:1]:
-            add(ComputedKind.SAVED, name, saved.value)
-
-    with ExitStack() as stack:
-        for name, module in model.named_modules():
-            first = module.register_forward_pre_hook(before, with_kwargs=True)
-            last = module.register_forward_hook(
-                lambda *given, name=name: after(name, *given), with_kwargs=True
-            )
-            stack.callback(first.remove)
-            stack.callback(last.remove)
-        call()
-    return list(found.values())
+        self._found.setdefault((kind, name, parameter), target)
