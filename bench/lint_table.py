@@ -76,7 +76,8 @@ def _words(result: dict[str, Any]) -> list[str]:
         "`lint-training-rules.json`)."),
         "",
         "A peer finds what is expected if a rule of its own about the same thing tells any line "
-        "of the same statement; an unrelated finding on that line does not count. Counted for "
+        "of the same statement. A finding there that is about something else does not count "
+        f"({_others(result['tools'])}). Counted for "
         "loads (SRC301, SRC302, SRC309 and SRC311 alike): "
         + ", ".join(f"`{rule}`" for rule in sorted(LOADS))
         + "; "
@@ -98,6 +99,11 @@ def _words(result: dict[str, Any]) -> list[str]:
             "the second column is the same rules without that exception.",
         ]
     return text
+
+
+def _others(tools: dict[str, Any]) -> str:
+    counts = {name: len(told["other"]) for name, told in tools.items() if told["other"]}
+    return ", ".join(f"{name}: {number}" for name, number in counts.items())
 
 
 def _cell(rule: str, tool: str, number: int) -> str:
