@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from everybit.guard.replay.record import CallRecord
 
     Audit = Callable[[CallRecord], Sequence[Finding]]
+    Keep = Callable[[CallRecord, Difference, Finding], Finding]
 
 #: Calls that wait for their backward pass at once; more are not recorded.
 MAX_WAITING: Final = 64
+_BY_GRAD: Final = "its gradients were taken by torch.autograd.grad"
 
 
 class ReplayCheck(Check):
@@ -38,15 +40,23 @@ class ReplayCheck(Check):
         every: Replay every so-manyeth checked step; 0 for never.
         promised: Whether the program has asked for it.
         audit: Is called with each call that has repeated exactly, before it is let go of.
+        keep: Keeps a call that has not, and returns its finding with what it kept.
     """
 
     def __init__(
-        self, *, rank: int, every: int, promised: bool = False, audit: Audit | None = None
+        self,
+        *,
+        rank: int,
+        every: int,
+        promised: bool = False,
+        audit: Audit | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._rank = rank
         self._every = every
         self._promised = promised
         self._audit = audit
+        self._keep = keep
         self._num_steps = 0
         self._current: Recorder | None = None
         self._waiting: list[Recorder] = []
@@ -105,15 +115,17 @@ class ReplayCheck(Check):
             self._begin(moment)
         elif boundary is Boundary.FORWARD_END and self._current is not None:
             return self._end_call()
-        elif boundary is Boundary.BACKWARD_START and self._waiting:
-            expect_passes(self._waiting, moment.losses)
-        elif boundary is Boundary.BACKWARD_END and self._waiting:
+        elif boundary is Boundary.BACKWARD_START and (self._waiting or self._done):
+            expect_passes([*self._waiting, *self._done], moment.losses)
+        elif boundary is Boundary.BACKWARD_END and (self._waiting or self._done):
             return self._go_back()
         elif boundary is Boundary.STEP_START:
             self._let_go(self._done)
         elif boundary is Boundary.STEP_END:
             self._num_steps += 1
-            self._skip("no backward pass came through it", len(self._waiting))
+            for each in self._waiting:
+                taken = bool(each.record.passes)
+                self._skip(_BY_GRAD if taken else "no backward pass came through it")
             self._let_go(self._waiting)
             self._let_go(self._done)
         return ()
@@ -154,10 +166,17 @@ class ReplayCheck(Check):
         return ()
 
     def _go_back(self) -> Sequence[Finding]:
+        """Repeat the calls that backward has just gone through; one may be gone through twice."""
         ready = [each for each in self._waiting if each.record.passes or each.record.obstacle]
+        ready += [each for each in self._done if each.record.passes]
         self._waiting = [each for each in self._waiting if each not in ready]
-        self._done += ready
-        return [finding for each in ready for finding in self._replay(each.record)]
+        self._done += [each for each in ready if each not in self._done]
+        findings: list[Finding] = []
+        for each in ready:
+            each.pass_ended()
+            findings += self._replay(each.record)
+            each.record.passes.clear()
+        return findings
 
     def _replay(self, record: CallRecord) -> Sequence[Finding]:
         try:
@@ -188,7 +207,9 @@ class ReplayCheck(Check):
         self._count(record, repeated)
         if found.cause is Cause.NONDETERMINISTIC:
             self._noisy.add(key)
-        return [judge_mismatch(found)]
+            return [judge_mismatch(found)]
+        finding = judge_mismatch(found)
+        return [finding if self._keep is None else self._keep(record, difference, finding)]
 
     def _count(self, record: CallRecord, repeated: Repeated) -> None:
         self._num_calls += 1

@@ -41,12 +41,14 @@ class Pass:
         words: Digest words of the gradients of each node's inputs, by the node's place.
         order: The places in the order in which they were computed.
         differentiable: The pass recorded a graph itself (`create_graph=True`).
+        announced: It was known before it began where gradients come in.
     """
 
     seeds: dict[tuple[int, int], tuple[torch.Tensor, int]] = field(default_factory=dict)
     words: dict[int, list[Word | None]] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
     differentiable: bool = False
+    announced: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -130,6 +132,7 @@ class Recorder:
         self._trace: Trace | None = None
         self._collectives: CollectiveCounter | None = None
         self._entries: set[tuple[int, int]] = set()
+        self._announced = False
         self._on_nodes: list[Any] = []
         self._on_calls = [
             module.register_forward_pre_hook(self._before, with_kwargs=True),
@@ -151,6 +154,14 @@ class Recorder:
 
     def expect(self, extra: set[tuple[int, int]]) -> None:
         """Be told where gradients come in besides the outputs: a backward pass begins."""
+        self._announced = True
+        self._catch(extra)
+
+    def pass_ended(self) -> None:
+        """Be told that `backward` has ended: what comes next is none that was announced."""
+        self._announced = False
+
+    def _catch(self, extra: set[tuple[int, int]]) -> None:
         graph = self.record.graph
         if graph is None:
             return
@@ -249,7 +260,7 @@ class Recorder:
             record.graph = graph
             record.owners = [trace.owner(node._sequence_nr()) for node in graph.nodes]
             self._on_nodes = hook_nodes(graph, self._fired)
-            self.expect(
+            self._catch(
                 {
                     (place, tensor.output_nr)
                     for place, (_, tensor) in zip(graph.shape.roots, found, strict=True)
@@ -273,7 +284,7 @@ class Recorder:
 
     def _pass(self) -> Pass:
         number = torch._C._current_graph_task_id()
-        return self.record.passes.setdefault(number, Pass())
+        return self.record.passes.setdefault(number, Pass(announced=self._announced))
 
     def _fired(self, place: int, gradients: Sequence[torch.Tensor | None]) -> None:
         try:

@@ -143,7 +143,9 @@ def _compute(
     del output, tensors
     passes = [(n, each) for n, each in record.passes.items() if each.seeds]
     for index, (number, each) in enumerate(passes):
-        if each.differentiable:
+        if not each.announced:
+            found.no_backward = "its gradients were taken by torch.autograd.grad"
+        elif each.differentiable:
             found.no_backward = "a backward pass recorded a graph itself (create_graph=True)"
         else:
             _go_back(graph, number, each, found, failures, keep, last=index == len(passes) - 1)
