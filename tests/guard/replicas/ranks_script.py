@@ -76,14 +76,14 @@ PRELUDE = """
         longest = 0.0
         with guard:
             for step in range(STEPS):
-                began = time.monotonic()
                 if forward is not None:
                     forward(model)
                 else:
                     model(torch.randn(8, 20)).square().mean().backward()
+                began = time.monotonic()
                 optimizer.step()
-                optimizer.zero_grad()
                 longest = max(longest, time.monotonic() - began)
+                optimizer.zero_grad()
         torch.autograd.backward = real_backward
         return model, guard, longest
 

@@ -49,6 +49,12 @@ SCENARIOS = """
     @scenario(on="heal", behind=on_one(gradient))
     def reduced(): pass
 
+    @scenario(replay_every=1)
+    def summed(): pass
+
+    @scenario(replay_every=3, behind=gradient)
+    def collective(): pass
+
     @scenario()
     def batch_norm():
         return {"build": lambda: ddp(norm=nn.BatchNorm1d, broadcast_buffers=False)}
@@ -122,9 +128,11 @@ SCENARIOS = """
 
     @scenario(within=on_one(weight))
     def two():
-        if rank == 2:
-            return alone(5)
-        return {"build": lambda: ddp(process_group=pair)}
+        def forward(model):
+            dist.barrier()
+            model(torch.randn(8, 20)).square().mean().backward()
+        made = alone(5) if rank == 2 else {"build": lambda: ddp(process_group=pair)}
+        return {**made, "forward": forward}
 
     @scenario(on="heal", within=on_one(lambda *_: time.sleep(3), 2), patience_s=1)
     def late(): pass
@@ -214,6 +222,26 @@ def test_a_gradient_that_parts_behind_the_reduction(results: list[dict[str, Any]
     assert "gradient of 0.weight" in finding["evidence"]["tensors"]
     # Weights and moments that took it up are healed with it.
     assert of(results, "reduced", "digest") == of(results, "bare", "digest")
+
+
+def test_a_reduction_that_is_wrong_on_all_ranks_alike(results: list[dict[str, Any]]) -> None:
+    assert of(results, "summed", "findings") == [[]] * 3
+    assert of(results, "summed", "digest") == of(results, "bare", "digest")
+    for checked in of(results, "summed", "checked"):
+        assert checked["reductions of a gradient"] == 6 * 6
+    first, second, third = of(results, "collective", "findings")
+    assert second == third == []
+    (finding,) = first
+    assert (finding["rule"], finding["certainty"]) == ("RNK802", "strong")
+    assert finding["where"]["step"] == 3
+    assert finding["where"]["parameter"] == "0.weight"
+    ((start, end),) = finding["where"]["element_ranges"]
+    assert start <= 1100 < end
+    assert "rank" not in finding["where"]
+    assert (
+        abs(finding["evidence"]["found"] - finding["evidence"]["expected"])
+        > (finding["evidence"]["bound"])
+    )
 
 
 def test_two_copies_name_no_culprit(results: list[dict[str, Any]]) -> None:

@@ -60,6 +60,8 @@ class Case:
         layouts: The word of each rank's layout.
         board: Where the ranks put their notes.
         rank: This process's rank.
+        ranks: The ranks that have to take part: those that hold copies, all where that is not
+            known.
         heal: Put the right bytes back on a rank that is wrong.
 
     Attributes:
@@ -76,6 +78,7 @@ class Case:
         board: Board,
         *,
         rank: int,
+        ranks: Sequence[int],
         heal: bool,
     ) -> None:
         self.step = snapshot.step
@@ -86,6 +89,7 @@ class Case:
         self._layouts = list(layouts)
         self._board = board
         self._rank = rank
+        self._ranks = list(ranks)
         self._heal = heal
         self._stage = _Stage.DIGESTS
         self._told: list[Parted] = []
@@ -112,13 +116,11 @@ class Case:
         """Return the ranks whose digests are not there."""
         if self._stage is not _Stage.DIGESTS:
             return []
-        topic = f"{self._topic}/digests"
-        return [r for r in range(len(self._layouts)) if not self._board.has(topic, [r])]
+        return [rank for rank in self._ranks if not self._has("digests", [rank])]
 
     def advance(self, copies_of: CopiesOf, state: CarriedState) -> None:
         """Go on as far as the other ranks' notes are there; findings are added as they stand."""
-        ranks = range(len(self._layouts))
-        if self._stage is _Stage.DIGESTS and self._board.has(f"{self._topic}/digests", ranks):
+        if self._stage is _Stage.DIGESTS and self._has("digests", self._ranks):
             self._decide(copies_of)
         if self._stage is _Stage.SUMS and self._has("sums", self._sources()):
             self._place(state)
@@ -137,13 +139,13 @@ class Case:
             Layout.from_bytes(self._board.get(f"layout/{word:x}", rank))
             for rank, word in enumerate(self._layouts)
         ]
-        words: list[Words] = []
-        known: list[frozenset[str]] = []
-        for rank in range(len(layouts)):
-            head, data = _split(self._get("digests", rank))
-            known.append(frozenset(json.loads(head)))
-            words.append(np.frombuffer(data, np.uint64))
         copies = copies_of(layouts)
+        words: dict[int, Words] = {}
+        known: dict[int, frozenset[str]] = {}
+        for rank in copies.ranks:
+            head, data = _split(self._get("digests", rank))
+            known[rank] = frozenset(json.loads(head))
+            words[rank] = np.frombuffer(data, np.uint64)
         self.num_compared = copies.num_compared
         self._told = copies.compare(words, known, heals=self._heal)
         self._shares = copies.shares(self._told)

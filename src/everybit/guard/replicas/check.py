@@ -20,6 +20,7 @@ from everybit.guard.replicas.case import Case
 from everybit.guard.replicas.columns import Columns
 from everybit.guard.replicas.copies import Copies, owner_of
 from everybit.guard.replicas.exchange import Exchange
+from everybit.guard.replicas.reduction import Reduction, Sums
 from everybit.guard.replicas.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 MAX_CLASSES: Final = 6
 #: Steps whose sums are kept while other ranks' digests are on their way.
 _KEPT: Final = 4
+#: Rounds that are looked into though it is not settled yet what is a copy of what.
+_FIRST: Final = 32
 #: Seconds that the end of the run waits for answers.
 _LAST_WAIT_S: Final = 2.0
 _POLL_S: Final = 1e-3
@@ -76,7 +79,8 @@ class ReplicaCheck(Check):
         self._heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
         self._exchange: Exchange | None = None
         self._board: Board | None = None
-        self._open: list[tuple[int, Snapshot]] = []
+        self._open: list[tuple[int, Snapshot | Sums]] = []
+        self._reduction = Reduction(config.replay_every)
         self._cases: list[Case] = []
         self._copies: dict[tuple[int, ...], Copies] = {}
         self._agreed: dict[int, Copies] = {}
@@ -94,10 +98,15 @@ class ReplicaCheck(Check):
         self._alone &= moment.alone
         if boundary is Boundary.BACKWARD_END:
             self._columns.take_gradients()
+            self._reduction.end()
         elif boundary is Boundary.FORWARD_START and moment.differentiable:
-            if self._exchange is None:
-                self._begin()
+            self._begin()
             self._columns.note_call()
+            number = moment.step // self._config.every
+            if self._reduction.is_due(number):
+                named, ranks = self._columns.reduced()
+                if named:
+                    self._reduction.begin(moment.step, number, named, ranks)
         return ()
 
     def note(self, findings: Sequence[Finding]) -> None:
@@ -118,10 +127,13 @@ class ReplicaCheck(Check):
         """Show this update's digests; judge what has come out."""
         if moment.optimizer is None or not self._is_wanted():
             return ()
-        if self._exchange is None:
-            self._begin()
-        if moment.step // self._config.every % self._config.replicas_every == 0:
+        exchange = self._begin()
+        number = moment.step // self._config.every
+        if number % self._config.replicas_every == 0:
             self._show(moment)
+        if self._reduction.is_due(number):
+            sums = self._reduction.take(moment.step)
+            self._open.append((exchange.begin(sums.row), sums))
         self._columns.forget_gradients()
         self._alone = True
         return self._judge(0.0 if self._patient else float(self._config.patience_s))
@@ -141,6 +153,7 @@ class ReplicaCheck(Check):
                 what = f"replicas from step {self._open[0][1].step} on"
                 self._skipped[what] = "not all ranks have shown their digests"
             self._exchange.part()
+        self._reduction.stop()
         self._board = None
         self._columns.close()
 
@@ -151,16 +164,23 @@ class ReplicaCheck(Check):
         promised = self._columns.declared
         skipped = [Skipped(what=w, why=y, promised=promised) for w, y in self._skipped.items()]
         skipped += self._not_copies()
-        checked = (Checked(what="comparisons of a tensor across ranks", count=self._num_compared),)
-        return Coverage(checked=checked, skipped=tuple(skipped))
+        checked = [Checked(what="comparisons of a tensor across ranks", count=self._num_compared)]
+        if self._reduction.num_checked:
+            count = self._reduction.num_checked
+            checked.append(Checked(what="reductions of a gradient", count=count))
+        return Coverage(checked=tuple(checked), skipped=tuple(skipped))
 
     def _is_wanted(self) -> bool:
         return self._config.replicas_every > 0 and job_ranks()[1] > 1
 
-    def _begin(self) -> None:
-        config = self._config
-        settings = f"every {config.every}, {config.replicas_every}, {config.on_finding}"
-        self._exchange = Exchange(settings, float(config.patience_s))
+    def _begin(self) -> Exchange:
+        """Return the exchange; the first time the ranks begin to meet."""
+        if self._exchange is None:
+            config = self._config
+            cadence = f"{config.every}, {config.replicas_every}, {config.replay_every}"
+            settings = f"every {cadence}, {config.on_finding}"
+            self._exchange = Exchange(settings, float(config.patience_s))
+        return self._exchange
 
     def _show(self, moment: Moment) -> None:
         """Show the digests of the update that has just ended."""
@@ -179,8 +199,9 @@ class ReplicaCheck(Check):
         snapshot = Snapshot(moment.step, layout, words, frozenset(known), not self._patient)
         snapshot.keep(self._state)
         self._open.append((self._exchange.begin(row), snapshot))
-        if len(self._open) > _KEPT:
-            self._open[-_KEPT - 1][1].let_go()
+        kept = [shown for _, shown in self._open if isinstance(shown, Snapshot)]
+        if len(kept) > _KEPT:
+            kept[-_KEPT - 1].let_go()
 
     def _judge(self, at_most_s: float) -> list[Finding]:
         """Look at what has come out; wait for it so long at most."""
@@ -190,9 +211,14 @@ class ReplicaCheck(Check):
         findings: list[Finding] = []
         try:
             for matrix in self._exchange.take(at_most_s):
-                self._look(*self._open.pop(0), matrix)
-            for _, snapshot in self._open:
-                snapshot.freeze()
+                number, shown = self._open.pop(0)
+                if isinstance(shown, Sums):
+                    findings += self._reduction.judge(shown, matrix, self._exchange.rank)
+                else:
+                    self._look(number, shown, matrix)
+            for _, shown in self._open:
+                if isinstance(shown, Snapshot):
+                    shown.freeze()
             findings += self._advance()
             while self._cases and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
@@ -220,8 +246,8 @@ class ReplicaCheck(Check):
                 copies.note_equal(snapshot.words)
                 self._num_compared += copies.num_compared
             return
-        # What is not settled yet need not be looked into at every step.
-        if not unsettled or number & (number - 1) == 0:
+        # While nothing is settled, all that comes is looked into at first, then ever less of it.
+        if not unsettled or number <= _FIRST or number & (number - 1) == 0:
             self._open_case(number, snapshot, matrix[:, _LAYOUT].tolist())
 
     def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
@@ -232,9 +258,18 @@ class ReplicaCheck(Check):
         if word not in self._posted:
             self._posted.add(word)
             self._board.put(f"layout/{word:x}", snapshot.layout.to_bytes())
-        self._cases.append(
-            Case(number, snapshot, layouts, self._board, rank=self._exchange.rank, heal=self._heal)
+        copies = self._agreed.get(word)
+        known = copies is not None and [each.word for each in copies.layouts] == layouts
+        case = Case(
+            number,
+            snapshot,
+            layouts,
+            self._board,
+            rank=self._exchange.rank,
+            ranks=copies.ranks if copies is not None and known else range(len(layouts)),
+            heal=self._heal,
         )
+        self._cases.append(case)
 
     def _advance(self) -> list[Finding]:
         """Go on with the open cases as far as other ranks' notes are there."""

@@ -10,6 +10,8 @@ from everybit.guard.replicas.declared import Declared
 from everybit.guard.replicas.layout import Layout, layout_of
 
 if TYPE_CHECKING:
+    import torch
+
     from everybit.core.grid import Words
     from everybit.core.observation import TensorTable
     from everybit.guard.gradients import Gradients
@@ -54,8 +56,7 @@ class Columns:
             self._turn_local(self._declared.why_local)
         else:
             self._peers = self._declared.peers()
-            if self._gradients is not None:
-                self._reduced = self._declared.reduced()
+            self._reduced = self._declared.reduced()
 
     def close(self) -> None:
         """Let go of the program's modules."""
@@ -67,6 +68,22 @@ class Columns:
             self.look()
         if self._declared is not None and self._declared.wrappers:
             self._synced = self._declared.syncs
+
+    def reduced(self) -> tuple[list[tuple[str, torch.Tensor]], tuple[int, ...]]:
+        """Return the parameters whose gradients the call that begins will have reduced.
+
+        Returns:
+            `(name, parameter)` in the order of the marks, and the ranks; none where nothing is.
+        """
+        if not self._synced or self._declared is None or self._declared.joins:
+            return [], ()
+        found = [
+            (item.label, item.tensor, self._reduced[id(item.tensor)])
+            for item in self._state.parameters()
+            if id(item.tensor) in self._reduced and item.tensor.requires_grad
+        ]
+        ranks = found[0][2] if found else ()
+        return [(label, tensor) for label, tensor, among in found if among == ranks], ranks
 
     def take_gradients(self) -> None:
         """Take the digests of gradients that DDP has just reduced."""
@@ -98,7 +115,9 @@ class Columns:
 
     def _describe(self, names: tuple[str, ...]) -> tuple[Layout, list[int]]:
         tracked = {item.label: item for item in self._state.tracked()}
-        reduced = [name for name in names if id(tracked[name].tensor) in self._reduced]
+        reduced = []
+        if self._gradients is not None:
+            reduced = [name for name in names if id(tracked[name].tensor) in self._reduced]
         layout = layout_of(names, tracked, self._peers, self._reduced, reduced)
         return layout, [id(tracked[name].tensor) for name in reduced]
 

@@ -108,7 +108,7 @@ class Copies:
         self._groups = [
             (self.layouts[min(by_rank)].columns[by_rank[min(by_rank)]], by_rank)
             for by_rank in places.values()
-            if len(by_rank) > 1
+            if len(by_rank) > 1 and self.rank in by_rank
         ]
         self._groups.sort(key=lambda group: (group[0].name, group[0].key))
 
@@ -116,6 +116,11 @@ class Copies:
     def num_compared(self) -> int:
         """How many of this rank's tensors are compared."""
         return sum(len(each.columns) for each in self.classes)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that hold a copy of anything of this rank's, this one among them."""
+        return sorted({self.rank}.union(*(by_rank for _, by_rank in self._groups)))
 
     @property
     def declared(self) -> bool:
@@ -127,7 +132,7 @@ class Copies:
         """The classes that this rank belongs to."""
         members: dict[tuple[int, ...], list[tuple[str, int]]] = {}
         for column, by_rank in self._groups:
-            if column.name not in self.off and self.rank in by_rank:
+            if column.name not in self.off:
                 ranks = tuple(sorted(by_rank))
                 members.setdefault(ranks, []).append((column.name, by_rank[self.rank]))
         return [
@@ -149,12 +154,12 @@ class Copies:
         self._again.clear()
 
     def compare(
-        self, words: Sequence[Words], known: Sequence[frozenset[str]], *, heals: bool
+        self, words: Mapping[int, Words], known: Mapping[int, frozenset[str]], *, heals: bool
     ) -> list[Parted]:
         """Compare the digests of all ranks; return copies that parted and have to be told.
 
         Args:
-            words: uint64, one row a rank, in the order of its layout.
+            words: uint64, one row a rank of `ranks`, in the order of its layout.
             known: Owners (see `owner_of`) of what each rank's other checks have found damaged.
             heals: What is told is healed, and compared again; else it is compared no more.
         """
@@ -194,7 +199,7 @@ class Copies:
             wrong.setdefault(each.culprits, set()).add(owner_of(each.column.name))
         return {ranks: len(names & owners) / max(len(owners), 1) for ranks, names in wrong.items()}
 
-    def _follows(self, parted: Parted, known: Sequence[frozenset[str]]) -> bool:
+    def _follows(self, parted: Parted, known: Mapping[int, frozenset[str]]) -> bool:
         """Whether it is the consequence of what was told before."""
         owner = owner_of(parted.column.name)
         if _mark(parted) in self._told:
@@ -226,7 +231,7 @@ class Copies:
     def _stood(self, column: Column, values: Mapping[int, int]) -> bool:
         """Whether most ranks hold the buffer as all did when they last agreed."""
         most = _majority(values)
-        if most is None or self._equal is None or self.rank not in values:
+        if most is None or self._equal is None:
             return False
         at = next(by_rank[self.rank] for known, by_rank in self._groups if known is column)
         return int(self._equal[at]) == most
@@ -251,7 +256,9 @@ def _majority(values: Mapping[int, int]) -> int | None:
     return word if len(values) > 2 and 2 * count > len(values) else None
 
 
-def _parted(column: Column, values: Mapping[int, int], known: Sequence[frozenset[str]]) -> Parted:
+def _parted(
+    column: Column, values: Mapping[int, int], known: Mapping[int, frozenset[str]]
+) -> Parted:
     most = _majority(values)
     if most is not None:
         culprits = tuple(sorted(rank for rank, word in values.items() if word != most))

@@ -69,12 +69,19 @@ class Declared:
             return "no DistributedDataParallel reduces them"
         if any(wrapper._comm_hooks for wrapper in self.wrappers):
             return "a communication hook of the program's reduces them in its own way"
+        if any(wrapper.mixed_precision is not None for wrapper in self.wrappers):
+            return "they are reduced in another dtype than the parameters' (mixed precision)"
         return ""
 
     @property
     def syncs(self) -> bool:
         """Whether the gradients of a call that begins now will be reduced (`no_sync`)."""
         return all(wrapper.require_backward_grad_sync for wrapper in self.wrappers)
+
+    @property
+    def joins(self) -> bool:
+        """Whether ranks may run out of batches before others (`join`)."""
+        return any(wrapper._join_config.enable for wrapper in self.wrappers)
 
 
 def mesh_peers(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -1,0 +1,125 @@
+"""Signed sums of a gradient in blocks, in float64, and the bound on what a reduction rounds.
+
+Each rank sends the sums of its own gradient; those of the mean are the mean of them, but for the
+rounding of the reduction. Signs, plus or minus one in a fixed pseudorandom order, keep values that
+changed places from cancelling.
+
+The bound: a reduction of N ranks multiplies each value by the rounded 1/N (two roundings) and adds
+N values in some order (N - 1 roundings at most), so that each term bears a relative error of
+(N + 1) u at most, u the unit roundoff (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+edition, section 4.2). Summed over a block that is (N + 1) u times the mean of the ranks' sums of
+absolute values; sums in float64 and results below the normal range add a little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+#: Blocks of all gradients of a step together.
+MAX_BLOCKS: Final = 2048
+#: A block has no fewer elements, but at the end of a tensor.
+MIN_ELEMENTS: Final = 256
+_SEED: Final = 802
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Into which blocks a tensor is cut.
+
+    Attributes:
+        num_elements: Of the tensor.
+        size: Elements of a block; the last one may be shorter.
+        start: The place of the first block among those of all tensors.
+    """
+
+    num_elements: int
+    size: int
+    start: int
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return -(-self.num_elements // self.size)
+
+    def elements(self, block: int) -> tuple[int, int]:
+        """Return the `[start, end)` elements of a block."""
+        return block * self.size, min((block + 1) * self.size, self.num_elements)
+
+
+def cut(sizes: Sequence[int], *, turn: int = 0) -> list[Blocks | None]:
+    """Share out the blocks among tensors by their size, one at least each.
+
+    Args:
+        sizes: Elements of each tensor.
+        turn: Where there are more tensors than blocks, counts up to which of them get one.
+
+    Returns:
+        The blocks of each tensor, None where it gets none this time, or is empty.
+
+    >>> cut([600, 10, 0])
+    [Blocks(num_elements=600, size=256, start=0), Blocks(num_elements=10, size=256, start=3), None]
+    """
+    chosen: Sequence[int] = range(len(sizes))
+    if len(sizes) > MAX_BLOCKS:
+        first = turn * MAX_BLOCKS % len(sizes)
+        wanted = {(first + i) % len(sizes) for i in range(MAX_BLOCKS)}
+        chosen = [index for index in chosen if index in wanted]
+    total = sum(sizes[index] for index in chosen)
+    # Rounding up gives each tensor one block more than its share at most.
+    room = MAX_BLOCKS - len(chosen)
+    size = max(MIN_ELEMENTS, -(-total // room) if room else total)
+    blocks: list[Blocks | None] = [None] * len(sizes)
+    at = 0
+    for index in chosen:
+        if sizes[index]:
+            each = Blocks(sizes[index], size, at)
+            blocks[index] = each
+            at += each.count
+    return blocks
+
+
+@lru_cache(maxsize=8)
+def _signs(size: int, device: torch.device) -> torch.Tensor:
+    drawn = np.random.default_rng(_SEED).integers(0, 2, size)
+    return torch.from_numpy(drawn * 2.0 - 1.0).to(device)
+
+
+def sums_of(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
+    """Return signed and absolute sums: float64, shape `(2, blocks)`, on the gradient's device."""
+    flat = gradient.detach().reshape(-1).to(torch.float64)
+    signs = _signs(blocks.size, flat.device)
+    whole = blocks.num_elements // blocks.size
+    body = flat[: whole * blocks.size].view(whole, blocks.size)
+    signed, absolute = [body @ signs], [body.abs().sum(1)]
+    rest = flat[whole * blocks.size :]
+    if len(rest):
+        signed.append((rest @ signs[: len(rest)]).reshape(1))
+        absolute.append(rest.abs().sum().reshape(1))
+    return torch.stack([torch.cat(signed), torch.cat(absolute)])
+
+
+def bound_of(absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int) -> Floats:
+    """Return how far the sums of the reduced gradient may lie from the mean of the ranks' sums.
+
+    Args:
+        absolute: float64, shape `(blocks,)`: the mean of the ranks' sums of absolute values.
+        num_ranks: How many ranks are reduced.
+        dtype: Of the gradient.
+        size: Elements of a block.
+    """
+    info = torch.finfo(dtype)
+    roundings = (num_ranks + 1) * info.eps / 2
+    relative = roundings / (1 - roundings) + size * float(np.finfo(np.float64).eps)
+    return absolute * relative + size * num_ranks * float(info.smallest_normal) * info.eps
