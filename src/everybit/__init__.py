@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from everybit.api.lint import lint
     from everybit.api.release import release
     from everybit.api.repair import repair
+    from everybit.api.replay import replay
     from everybit.api.report import report
     from everybit.api.run import run
     from everybit.api.scan import scan
@@ -78,6 +79,7 @@ __all__ = [
     "open_run",
     "release",
     "repair",
+    "replay",
     "report",
     "restore",
     "run",
@@ -121,6 +123,7 @@ _HOME: Final = {
     "open_run": "everybit.ledger",
     "release": "everybit.api.release",
     "repair": "everybit.api.repair",
+    "replay": "everybit.api.replay",
     "restore": "everybit.checkpoint",
     "run": "everybit.api.run",
     "save": "everybit.checkpoint",

@@ -72,6 +72,7 @@ FLAGS = {
     ],
     "diff": [*COMMON],
     "release": ["--help", "--stop", "-h"],
+    "replay": [*COMMON, "--device", "--import-code", "--step", "--times"],
     "report": [*COMMON, "--out"],
     "scan": [*COMMON],
     "lint": [*COMMON, "--baseline", "--diff", "--exclude", "--fix", "--write-baseline"],

@@ -22,6 +22,14 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "Run a training script and watch its weights and optimizer state.",
     ),
     "diff": ("everybit.cli.diff", "Find where two runs, or two model files or folders, part."),
+    "drill": (
+        "everybit.cli.drill",
+        "Break a training on purpose, many times, and tell what is caught.",
+    ),
+    "replay": (
+        "everybit.cli.replay",
+        "Compute what replay found wrong again, here or on another device.",
+    ),
     "report": ("everybit.cli.report", "Show what a run recorded, as text, JSON or a page."),
     "release": ("everybit.cli.release", "Let a paused job go on, or end it."),
     "scan": ("everybit.cli.scan", "Tell what loading model files would do."),

@@ -11,19 +11,23 @@ from everybit.core.boundary import Boundary
 from everybit.core.config import Config, OnFinding
 from everybit.core.verdict import Coverage
 from everybit.guard.at_rest import AtRestCheck
+from everybit.guard.capsule import Keeper
 from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
-from everybit.guard.replicas.check import ReplicaCheck
 from everybit.guard.replay.check import ReplayCheck
+from everybit.guard.replicas.check import ReplicaCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 from everybit.guard.spot import SpotCheck
+from everybit.guard.suspects import Suspects
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from everybit.core.finding import Finding
     from everybit.guard.check import Check
     from everybit.guard.moment import Moment
@@ -37,6 +41,7 @@ class Checks:
         watch: What is watched: its carried state, which they share, loads and calls.
         config: Settings of the Guard.
         rank: Rank of this process.
+        run: The run folder.
 
     Attributes:
         record: The one that records; the others test.
@@ -44,7 +49,7 @@ class Checks:
         skipped: Whether the last step was skipped.
     """
 
-    def __init__(self, watch: Watch, config: Config, rank: int) -> None:
+    def __init__(self, watch: Watch, config: Config, rank: int, run: Path) -> None:
         state = watch.state
         readout = Readout()
         heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
@@ -54,6 +59,7 @@ class Checks:
         self.record = RecordCheck(state, readout, gradients)
         self.skipped = False
         self._readout = readout
+        self._suspects = Suspects(config.suspicions, run, rank)
         self._all: list[Check] = [
             watch.loads,
             AtRestCheck(
@@ -90,6 +96,7 @@ class Checks:
                 rank=rank,
                 every=config.replay_every,
                 promised=config.replay_every != Config().replay_every,
+                keep=Keeper(run, config.incident_mb),
             )
         )
         self._all.append(self.record)
@@ -103,7 +110,7 @@ class Checks:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""
         findings: list[Finding] = []
         for check in self._all:
-            found = check(boundary, moment)
+            found = [self._suspects.noted(each) for each in check(boundary, moment)]
             if found:
                 for other in self._all:
                     if other is not check:
@@ -116,12 +123,14 @@ class Checks:
             self._readout.read()
             self.skipped = bool(ticket.words[0])
             finished = replace(moment, skipped=self.skipped)
-            findings += [finding for check in self._all for finding in check.finish(finished)]
+            for check in self._all:
+                findings += [self._suspects.noted(each) for each in check.finish(finished)]
         return findings
 
     def at_end(self, step: int) -> list[Finding]:
         """Test what can be tested with no step going on."""
-        return [finding for check in self._all for finding in check.at_end(step)]
+        found = [finding for check in self._all for finding in check.at_end(step)]
+        return [self._suspects.noted(finding) for finding in found]
 
     def scalars(self) -> dict[str, float]:
         """Return the numbers of the finished step."""
@@ -131,6 +140,21 @@ class Checks:
         """Begin a new phase in every check."""
         for check in self._all:
             check.phase(name)
+
+    def hold(self) -> None:
+        """Begin a step in every check that may be computed several times."""
+        for check in self._all:
+            check.hold()
+
+    def put_back(self) -> None:
+        """Begin that step anew in every check."""
+        for check in self._all:
+            check.put_back()
+
+    def let_go(self) -> None:
+        """End that step in every check."""
+        for check in self._all:
+            check.let_go()
 
     def close(self) -> Coverage:
         """End the checks; return what they say of themselves."""
