@@ -225,7 +225,7 @@ def main() -> int:
         result |= compare(peers, copy)
         result["own"] = compare_own(peers, options.own.resolve()) if options.own else []
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    # `src304/worker...` looks like a folder of one machine, which the house's tests look for.
+    # A rule, a slash and a name can look like a folder of this machine, which no file may hold.
     text = re.sub(r'"(src\d{3})/', r'"\1: ', json.dumps(result, indent=0))
     options.out.write_text(text + "\n", encoding="utf-8")
     from bench.lint_table import table
