@@ -23,6 +23,7 @@ from bench.scan_corpus import (
     gadgets_libraries,
     gadgets_stdlib,
     handed,
+    loaded,
     packings,
     streams,
 )
@@ -37,6 +38,7 @@ _HOSTILE: Final = (
     gadgets_libraries,
     chains,
     handed,
+    loaded,
     streams,
     containers_zip,
     disguises,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from everybit.files.pickles.stream import read_pickles
-from everybit.files.scans.held import Held
+from everybit.files.scans.json_pickles import MARKS, look_into_spelled, look_into_strings
 from everybit.files.scans.names import name_problem
 
 if TYPE_CHECKING:
@@ -23,16 +21,11 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_NODES: Final = 2_000_000
 _MAX_LISTED: Final = 16
 _KERNEL_KEY: Final = re.compile(r"_?(?:attn|experts|mlp|moe)_implementation(?:_internal)?")
-#: A pickle in Base64: its mark and the protocols 2 to 5 give these letters.
-_PICKLED: Final = re.compile(rb"\"(gA[I-X](?:[A-Za-z0-9+/]|\\n)+={0,2}(?:\\n)?)\"")
-_MAX_PICKLES: Final = 1000
-#: Shorter letters that only look like a pickle are a word.
-_SHORT_BYTES: Final = 48
 #: Words without which none of the questions below can have an answer. A JSON escape can spell a
 #: letter, so one of those asks for a closer look too.
 _WORDS: Final = re.compile(
     rb"auto_map|chat_template|class_name|custom_pipelines|auto_mapping|_target_|\"type\"|"
-    rb"parent_library|_implementation|weight_map|\\u00[2-7]"
+    rb"parent_library|_implementation|weight_map|:serialized:|\\u00[2-7]"
 )
 #: Libraries that a config may name as the home of a class.
 _KNOWN_HOMES: Final = frozenset(
@@ -46,13 +39,13 @@ def look_into_json(content: Content, walk: Walk) -> None:
     source = content.source
     if source.size > _MAX_BYTES:
         for piece in _pieces(content):
-            if b"auto_map" in piece or b"chat_template" in piece:
+            if any(mark in piece for mark in (b"auto_map", b"chat_template", *MARKS)):
                 walk.closed(content, "it is a config of more than 64 MiB")
                 return
         return
     data = source.read(0, source.size)
-    if b'"gA' in data:
-        _look_into_strings(content, walk, data)
+    if MARKS[0] in data:
+        look_into_strings(content, walk, data)
     if not _WORDS.search(data):
         walk.outcome.count("configs")
         return
@@ -63,28 +56,8 @@ def look_into_json(content: Content, walk: Walk) -> None:
             walk.closed(content, "it is nested too deeply")
         return
     walk.outcome.count("configs")
+    look_into_spelled(content, walk, value, data)
     look_into_value(content, walk, value)
-
-
-def _look_into_strings(content: Content, walk: Walk, data: bytes) -> None:
-    """Judge the pickles that stand in strings, as agents and pipelines keep their objects."""
-    for index, match in enumerate(_PICKLED.finditer(data)):
-        if index >= _MAX_PICKLES:
-            walk.closed(content, f"it holds more than {_MAX_PICKLES} pickles in its strings")
-            return
-        try:
-            raw = base64.b64decode(match[1].replace(b"\\n", b""))
-        except ValueError:
-            continue
-        if not read_pickles(raw).whole and len(raw) < _SHORT_BYTES:
-            continue
-        inner = content.but(
-            source=Held(content.source.path, [raw]),
-            member=content.inside(f"string at {match.start() + 1}"),
-            start=None,
-            depth=content.depth + 1,
-        )
-        walk.look(inner, walk)
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

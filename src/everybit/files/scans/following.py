@@ -42,6 +42,7 @@ class Followed:
         num_kept: Bytes of all parts.
         error: Why it could not be followed to STOP.
         too_long: It was given up at a bound.
+        odd_array: It was given up at raw elements, of which nobody but NumPy knows the length.
     """
 
     parts: list[tuple[int, bytes]] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Followed:
     num_kept: int = 0
     error: MalformedError | None = None
     too_long: bool = False
+    odd_array: bool = False
 
     def broken(self, machine: Machine, *, too_long: bool) -> Followed:
         """Return itself, given up at a bound."""
@@ -200,6 +202,7 @@ def _pass_over(source: ByteSource, machine: _Follower, found: Followed) -> int |
     measured = measure_array(machine.wrapper)
     if measured is None:
         found.error = machine.error("describes an array that cannot be", machine.at)
+        found.odd_array = True
         return None
     size, padded = measured
     if size == OBJECTS:

@@ -169,6 +169,16 @@ def _judge_followed(content: Content, walk: Walk, found: Followed) -> None:
     if found.too_long or isinstance(found.error, TooLargeError):
         walk.closed(content, "its pickle is too long to be followed to its end")
         content = content.but(partial=True)
+    if found.odd_array:
+        walk.tell(
+            content,
+            "holds an array of joblib's that is described as NumPy writes none, so that what lies "
+            "behind it cannot be told from its elements",
+            where=content.place(found.end, found.end + 1),
+            severity=Severity.ERROR,
+            trick="size of an array",
+        )
+        content = content.but(partial=True)
     judge(content, walk, found.data, place=found.offset_of, strings=found.strings)
     from everybit.files.scans.following import follow_pickle
 

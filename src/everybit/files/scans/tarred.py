@@ -27,6 +27,7 @@ _ADVICE: Final = "Do not unpack it; ask its author for plain files."
 #: Members of torch's first format in which pickles and raw numbers alternate.
 _TORCH: Final = ("storages", "tensors")
 _PICKLES: Final = frozenset({"pickle", "sys_info"})
+_UNPACKED: Final = frozenset({*_TORCH, *_PICKLES})
 _MAX_LISTED: Final = 16
 _MAX_ITEMS: Final = 100_000
 
@@ -41,20 +42,23 @@ def look_into_tar(content: Content, walk: Walk) -> None:
     _tell_names(content, walk, entries)
     names = {entry.name for entry in entries}
     of_torch = len(names & {"pickle", "tensors", "storages"}) >= 2
+    # torch unpacks a link to another member as that member.
+    linked = {e.target: e.name for e in entries if e.kind in _LINKS and e.name in _UNPACKED}
     for entry in entries:
         if not entry.regular:
             continue
+        name = linked.get(entry.name, entry.name)
         child = Content(
             source=Window(content.source, entry.start, entry.end),
             path=content.path,
             member=content.inside(entry.name),
             start=None if content.start is None else content.start + entry.start,
             depth=content.depth + 1,
-            by_law=of_torch and entry.name in _PICKLES,
+            by_law=of_torch and name in _PICKLES,
             partial=content.partial,
         )
-        if of_torch and entry.name in _TORCH and walk.enter(child):
-            _look_into_records(child, walk, entry.name)
+        if of_torch and name in _TORCH and walk.enter(child):
+            _look_into_records(child, walk, name)
         else:
             walk.look(child, walk)
 
