@@ -53,7 +53,7 @@ def test_a_flip_at_every_bit_position(dtype: torch.dtype, tmp_path: Path, caplog
         assert len(places) == 6 + 3 + 18
         for count, flips in enumerate(steps):
             assert guard.step == FIRST + count
-            guard._journal.findings.clear()  # it keeps the first thousand only
+            guard._course.journal.findings.clear()  # it keeps the first thousand only
             for index, element, bit in flips:
                 flip(places[index].tensor, element, bit)
             train_step(model, optimizer)
@@ -69,6 +69,6 @@ def test_a_flip_at_every_bit_position(dtype: torch.dtype, tmp_path: Path, caplog
                 assert finding.where.optimizer == ("AdamW" if place.kind == "state" else None)
                 roles[place.kind] += 1
     total = sum(map(len, steps))
-    assert guard._journal.num_findings == total == sum(roles.values())
+    assert guard._course.journal.num_findings == total == sum(roles.values())
     assert bits_of(model, optimizer) == clean
     print(f"{dtype}: {total} flips caught, named and healed: {roles}")

@@ -710,5 +710,5 @@ def test_real_faults_meanwhile_are_found(name: str, found: bool, guarded: Any, c
     guard, bits = guarded(name, found=found, damage=damage)
     names = [(f.where.parameter, f.where.tensor) for f in guard.findings if f.evidence["healed"]]
     assert sorted(map(str, names)) == sorted(map(str, damaged))
-    assert guard._journal.num_findings == len(damaged)
+    assert guard._course.journal.num_findings == len(damaged)
     assert bits == wanted

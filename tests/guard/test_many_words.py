@@ -103,11 +103,11 @@ def test_damages_of_many_words(
             train_step(model, optimizer)
         names = {(p.parameter, p.state or ""): p.tensor for p in places_of(model, optimizer)}
         for count in range(num_damages):
-            guard._journal.findings.clear()
+            guard._course.journal.findings.clear()
             right = {key: tensor.detach().clone() for key, tensor in names.items()}
             injections = damage(rng, count, model, optimizer)
             # All is tested here, so that what is not healed can be taken back before its use.
-            guard._test_at_end()
+            guard._course.test()
             found = {(f.where.parameter, f.where.tensor or ""): f for f in guard.findings}
             assert len(found) == len(guard.findings) == len(injections)
             several += len(injections) > 1
@@ -133,7 +133,7 @@ def test_damages_of_many_words(
                     guard.rebaseline()
             if count % A_STEP == A_STEP - 1:
                 train_step(model, optimizer)
-    assert guard._journal.num_findings == tensors
+    assert guard._course.journal.num_findings == tensors
     assert bits_of(model, optimizer) == clean
     if shadow:
         assert healed == tensors

@@ -88,7 +88,7 @@ def test_every_way_past_torch(way: Any, tmp_path: Path) -> None:
             model.train(False)
             loss_of(model)
             model.train()
-            guard._test_at_end()
+            guard._course.test()
             assert len(guard.findings) == count + 1
             assert guard.findings[-1].where.elements == (5,)
             assert bits_of(model, optimizer) == right

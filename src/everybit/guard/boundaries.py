@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     Emit = Callable[[Boundary, Moment], None]
+    Position = tuple[int, int, int, bool, dict[int, int]]
 
 _CLIPS = (
     torch.nn.utils.clip_grad_norm_,
@@ -82,6 +83,16 @@ class Boundaries:
     def inside(self) -> bool:
         """Whether a root call or an update is running in any thread."""
         return self._threads.inside
+
+    def position(self) -> Position:
+        """Return how far the loop has come."""
+        return (self.step, self.calls, self.num_calls, self._used, dict(self._steps_of))
+
+    def go_back(self, position: Position) -> None:
+        """Count from an earlier position on: what came since is computed again."""
+        self.step, self.calls, self.num_calls, self._used, steps_of = position
+        self._steps_of = dict(steps_of)
+        self._scaled.clear()
 
     def install(self) -> None:
         """Hook optimizers, `backward` and GradScaler."""

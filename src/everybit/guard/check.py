@@ -46,6 +46,15 @@ class Check:
     def phase(self, name: str) -> None:
         """Begin a new phase: what was usual before is no measure any more."""
 
+    def hold(self) -> None:
+        """Take note that `guard.step` begins a step which it may compute several times."""
+
+    def put_back(self) -> None:
+        """Forget what came since `hold`: the state is what it was then, the step begins anew."""
+
+    def let_go(self) -> None:
+        """Take note that the step is done: what came since the last of these stays."""
+
     def coverage(self) -> Coverage:
         """Return what was checked and what was not."""
         return Coverage()

@@ -79,6 +79,11 @@ class GradientCheck(Check):
         self._open = []
         return self._judged(found, moment.step, tainted=True)
 
+    def put_back(self) -> None:
+        """Let go of marks: the gradients have been put back to what they were."""
+        self._gradients.drop()
+        self._open = []
+
     def coverage(self) -> Coverage:
         """Return how many gradients were tested, and which were not."""
         checked = Checked(what="tests of a gradient at rest", count=self._gradients.num_tested)

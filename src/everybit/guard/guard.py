@@ -6,16 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from everybit.core.boundary import Boundary
 from everybit.core.config import Config
 from everybit.core.errors import StoppedError, UsageError
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.guard.account import coverage_of, stats_of
 from everybit.guard.checks import Checks
+from everybit.guard.course import Course
 from everybit.guard.fence import Fence
 from everybit.guard.heartbeat import Heartbeat
 from everybit.guard.meeting import rank_here
 from everybit.guard.response import Response
+from everybit.guard.stepping import StepCount, Stepping
 from everybit.guard.uncompiled import keep_uncompiled
 from everybit.guard.watch import Watch
 from everybit.host import capture_environment
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     import torch
 
     from everybit.core.finding import Finding
-    from everybit.guard.journal import Journal
-    from everybit.guard.moment import Moment
 
 
 class Guard:
@@ -44,8 +43,8 @@ class Guard:
         config: Settings to begin with; where None, those of environment and configuration file.
         **settings: Settings by name, as in docs/configuration.md: `every=10` checks and records
             every 10th step; `on_finding` is `record`, `warn` (the default), `pause`, `stop`
-            (raises `StoppedError` out of the loop) or `heal`; `shadow=True` keeps copies, so that
-            damage of any size can be healed.
+            (raises `StoppedError` out of the loop), `heal` or `rewind`; `shadow=True` keeps copies,
+            so that damage of any size can be healed.
 
     Raises:
         UsageError: Something else than a module or an optimizer was given.
@@ -75,29 +74,56 @@ class Guard:
         self._watch = Watch(
             watched,
             shadow=self.config.shadow,
-            reach=self._reach,
-            before_save=self._before_save,
+            reach=lambda boundary, moment: self._course.reach(boundary, moment),
+            before_save=lambda whole: self._course.before_save(whole),
             fence=self._fence,
         )
-        self._watch.state.before_loss(self._before_loss)
-        self._checks = Checks(self._watch, self.config, self._rank)
+        self._checks = Checks(self._watch, self.config, self._rank, self.path)
         self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
+        self._course = Course(self.config, self._watch, self._checks, self._response, self._fence)
+        self._watch.state.before_loss(self._course.before_loss)
+        self._stepping = Stepping(
+            self.config,
+            self._watch,
+            self._checks,
+            self._response,
+            self._course,
+            self._fence,
+            rank=self._rank,
+        )
         self._heartbeat = Heartbeat(
-            lambda seconds: self._journalled.observe("stood-still", self.step, seconds=seconds),
+            lambda seconds: self._course.record.observe(
+                "stood-still", int(self.step), seconds=seconds
+            ),
             least_s=self.config.patience_s,
         )
-        self._journal: Journal | None = None
-        self._saved_at = -1
 
     @property
-    def step(self) -> int:
-        """Updates finished or skipped so far, over all optimizers."""
-        return self._watch.boundaries.step
+    def step(self) -> StepCount:
+        """Updates finished or skipped so far, over all optimizers; called, it computes a step.
+
+        `guard.step(fn, batch)` returns what `fn(batch)` does: a whole step, from zero_grad to the
+        update. It can be computed again there, to test it and to undo what went wrong in it: see
+        docs/rewind.md.
+        """
+        return self._stepping.count()
+
+    def carry(self, *items: Any) -> None:
+        """Name what `guard.step(fn)` changes beside modules, optimizers and their schedulers.
+
+        Args:
+            *items: Modules, or objects with `state_dict` and `load_state_dict`: an average of
+                weights kept by hand, a sampler.
+
+        Raises:
+            UsageError: Something else was given.
+        """
+        self._stepping.carry(*items)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was found so far."""
-        return tuple(self._journal.findings) if self._journal else ()
+        return tuple(self._course.journal.findings) if self._course.journal else ()
 
     @property
     def verdict(self) -> Verdict:
@@ -123,10 +149,10 @@ class Guard:
         Args:
             name: For the record and the report.
         """
-        self._fence(self._begin_phase, name)
+        self._fence(self._course.begin_phase, name)
 
     def __enter__(self) -> Self:
-        if self._journal is not None:
+        if self._course.journal is not None:
             raise UsageError("a Guard watches once", where="Guard", todo="make a new one")
         writer = RunWriter.open(
             self.path,
@@ -136,8 +162,8 @@ class Guard:
             environment=capture_environment(),
             config=self.config.recorded(),
         )
-        self._journal = self._response.open(writer)
-        self._fence.open(self._journal)
+        self._course.journal = self._response.open(writer)
+        self._fence.open(self._course.journal)
         self._heartbeat.start(self._world_size)
         keep_uncompiled(Fence.__call__)
         try:
@@ -151,7 +177,8 @@ class Guard:
         stopped = None
         if error is None or isinstance(error, SystemExit):
             try:
-                self._test_at_end()
+                self._course.test()
+                self._stepping.leave()
                 self._response.finish()
             except StoppedError as stop:
                 stopped = stop
@@ -163,88 +190,27 @@ class Guard:
 
     def close(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         """Write coverage and the end record: on leaving the Guard, or from a signal's handler."""
-        if self._journal is None or self.coverage is not None or not self._fence.is_ours:
+        journal = self._course.journal
+        if journal is None or self.coverage is not None or not self._fence.is_ours:
             return
         self._fence.close()
         self._heartbeat.stop()
         state = self._watch.state
-        self.coverage, self.stats = self._journal.close(
+        self.coverage, self.stats = journal.close(
             reason,
             code,
             detail,
             coverage=coverage_of(
                 state,
                 self._checks.record,
-                num_steps=self._journal.num_steps,
+                num_steps=journal.num_steps,
                 num_calls=self._watch.boundaries.num_calls,
                 config=self.config,
                 fault=self._fence.fault,
             )
             + self._checks.close()
+            + self._stepping.close()
             + self._response.close(),
             stats={**stats_of(state), "stopped": reason is EndReason.STOPPED},
         )
         self._response.say(self.verdict)
-
-    def _begin_phase(self, name: str) -> None:
-        self._checks.phase(name)
-        self._journalled.observe("phase", self.step, name=name)
-
-    def _reach(self, boundary: Boundary, moment: Moment) -> None:
-        """Carry out the checks at a boundary, then the policy."""
-        if not self._is_checked(moment.step):
-            if boundary is Boundary.STEP_END and self._is_checked(moment.step + 1):
-                self._fence(self._watch.state.mark_all)
-            return
-        self._response.act(boundary, self._fence(self._look, boundary, moment) or (), moment.step)
-
-    def _before_save(self, whole: bool) -> None:
-        """Test what goes into a state_dict or file; for parts of a model once a step."""
-        if whole or self._saved_at != self.step:
-            self._saved_at = self.step
-            self._test_at_end()
-
-    def _before_loss(self) -> None:
-        """Test what the program lets go of: this comes from the garbage collector."""
-        with self._response.postponed():
-            self._test_at_end()
-
-    def _test_at_end(self) -> None:
-        with self._watch.boundaries.lock:
-            if not self._watch.boundaries.inside and not self._fence.is_inside:
-                self._response.act(None, self._fence(self._final_test) or (), self.step)
-
-    def _is_checked(self, step: int) -> bool:
-        return step % self.config.every == 0
-
-    @property
-    def _journalled(self) -> Journal:
-        assert self._journal is not None
-        return self._journal
-
-    def _look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
-        if boundary in (Boundary.FORWARD_START, Boundary.STEP_START) and self._watch.mark():
-            self._journalled.initial(moment.step, self._checks.record.initial())
-        findings = self._checks.look(boundary, moment)
-        self._response.tell(findings, moment.step)
-        if boundary is Boundary.STEP_END:
-            self._write_step(moment)
-        return findings
-
-    def _write_step(self, moment: Moment) -> None:
-        gathered = self._checks.record.gathered
-        self._journalled.step(
-            moment.step,
-            optimizer=self._watch.state.members.name_of(moment.optimizer) or "",
-            skipped=self._checks.skipped,
-            losses=gathered.losses,
-            tables=gathered.tables,
-            scalars=self._checks.scalars(),
-        )
-
-    def _final_test(self) -> list[Finding]:
-        if not self._watch.complete or not self._is_checked(self.step):
-            return []
-        findings = self._checks.at_end(self.step)
-        self._response.tell(findings, self.step)
-        return findings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,7 @@ class NumericsCheck(Check):
         self._last: Mapping[str, float] = {}
         self._awake = False
         self._num_crowded = 0
+        self._held: tuple[NumericsJudge, dict[str, tuple[UpdateWatch, Any]]] | None = None
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Take what this boundary offers."""
@@ -135,6 +137,31 @@ class NumericsCheck(Check):
             healed = finding.evidence.get("healed") and not finding.evidence.get("tainted")
             if finding.where.step is not None and not healed:
                 self._judge.note_damage(finding.where.step)
+
+    def hold(self) -> None:
+        """Keep what is remembered of earlier steps."""
+        watches = {name: (each, each.held()) for name, each in self._updates.items()}
+        self._held = (copy.deepcopy(self._judge), watches)
+
+    def put_back(self) -> None:
+        """Remember what was remembered then."""
+        if self._held is None:
+            return
+        judge, watches = self._held
+        self._judge, self._step = copy.deepcopy(judge), _Step()
+        living = {name: optimizer for optimizer, name in self._state.members.optimizers}
+        for name in list(self._updates):
+            if name not in watches or name not in living:
+                del self._updates[name], self._moments[name], self._optimizers[name]
+                continue
+            update, held = watches[name]
+            update.put_back(held)
+            named = list(zip(update.labels, update.tensors, strict=True))
+            self._moments[name].after_update(living[name], named)
+
+    def let_go(self) -> None:
+        """Keep nothing twice."""
+        self._held = None
 
     def coverage(self) -> Coverage:
         """Return what was judged and what was not."""

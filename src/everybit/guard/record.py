@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
 
+    _Held = tuple[dict[Link, tuple[list[str], list[int | torch.Tensor]]], list[torch.Tensor]]
+
 #: Root calls of one step whose inputs are recorded; more are counted and not recorded.
 MAX_CALLS = 256
 
@@ -87,6 +89,7 @@ class RecordCheck(Check):
         self._columns: dict[Link, _Column] = {}
         self._losses: list[torch.Tensor] = []
         self._asked: Ticket | None = None
+        self._held: _Held = ({}, [])
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Take what this boundary offers."""
@@ -124,6 +127,19 @@ class RecordCheck(Check):
             losses=tuple(_number(next(read), loss) for loss in losses),
         )
         return ()
+
+    def hold(self) -> None:
+        """Keep what the step has given so far: of a step in several calls, say."""
+        columns = {link: (list(c.names), list(c.words)) for link, c in self._columns.items()}
+        self._held = (columns, list(self._losses))
+
+    def put_back(self) -> None:
+        """Forget what came since."""
+        columns, losses = self._held
+        self._columns = {}
+        for link, (names, words) in columns.items():
+            self._column(link).add(names, words)
+        self._losses = list(losses)
 
     def initial(self) -> tuple[TensorTable, ...]:
         """Return the digests of all carried state as the run found it."""

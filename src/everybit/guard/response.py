@@ -82,9 +82,18 @@ class Response:
             findings: What was found at one moment, often nothing.
             step: Updates finished or skipped so far.
         """
+        self.record(findings)
+        self.keep(findings, step)
+
+    def record(self, findings: Sequence[Finding]) -> None:
+        """Put findings on record."""
         assert self._journal is not None
         for finding in findings:
             self._journal.finding(finding)
+
+    def keep(self, findings: Sequence[Finding], step: int) -> None:
+        """Keep the scene of findings."""
+        assert self._journal is not None
         if findings:
             self._incident = self._scenes.keep(findings, step)
             if self._incident:

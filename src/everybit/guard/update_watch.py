@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -107,6 +108,18 @@ class UpdateWatch:
     def forget(self) -> None:
         """Forget where the parameters were: updates have gone by unseen."""
         self.norms, self._prints = [], []
+
+    def held(self) -> dict[str, Any]:
+        """Return what is remembered, to be put back where the next updates are undone."""
+        kept = {key: copy.copy(value) for key, value in vars(self).items()}
+        kept["_samples"] = [None if each is None else each.clone() for each in self._samples]
+        return kept
+
+    def put_back(self, held: dict[str, Any]) -> None:
+        """Remember what was remembered then."""
+        samples = [None if each is None else each.clone() for each in held["_samples"]]
+        kept = {key: copy.copy(value) for key, value in held.items()}
+        vars(self).update(kept | {"_samples": samples})
 
     @property
     def rewritten(self) -> bool:

@@ -58,6 +58,7 @@ class ReplayCheck(Check):
         self._audit = audit
         self._keep = keep
         self._num_steps = 0
+        self._is_held = False
         self._current: Recorder | None = None
         self._waiting: list[Recorder] = []
         self._done: list[Recorder] = []
@@ -71,7 +72,7 @@ class ReplayCheck(Check):
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Record and repeat; an error of our own ends replay, not the checks."""
-        if not self._every or self._fault:
+        if not self._every or self._fault or self._is_held:
             return ()
         try:
             return self._look(boundary, moment)
@@ -80,9 +81,18 @@ class ReplayCheck(Check):
             self.close()
             return ()
 
+    def hold(self) -> None:
+        """Leave a step alone that is computed again as a whole."""
+        self.close()
+        self._is_held = True
+
     def put_back(self) -> None:
         """Forget the calls of a step that begins anew."""
         self.close()
+
+    def let_go(self) -> None:
+        """Repeat calls again."""
+        self._is_held = False
 
     def close(self) -> None:
         """Take every hook away."""

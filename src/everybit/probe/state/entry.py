@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from everybit.probe.memory import dtype_name
-from everybit.probe.state.copies import Copy, OpaqueCopy, pieces_of
+from everybit.probe.state.copies import Copy, OpaqueCopy, copy_tensors, pieces_of
 from everybit.probe.state.place import differing
+from everybit.probe.state.room import Room
 
 if TYPE_CHECKING:
     from everybit.probe.state.place import Place
@@ -31,6 +32,14 @@ class Entry:
     tensor: torch.Tensor
     suffix: str
     copy: Copy
+
+    def now(self) -> Entry | None:
+        """Return the tensor as it is now; None where it has other memory, of another shape."""
+        piece = dict(pieces_of(self.tensor)).get(self.suffix)
+        if piece is None or tuple(piece.shape) != self.copy.shape:
+            return None
+        (copy,) = copy_tensors([piece], [self.copy], Room(None, None))
+        return Entry(self.place, self.tensor, self.suffix, copy)
 
     def write(self) -> None:
         """Write the copy into the tensor, in place where its shape and type are the same."""

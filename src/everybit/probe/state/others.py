@@ -55,14 +55,17 @@ class ScalerHeld:
             for key, value in vars(scaler).items()
             if isinstance(value, (bool, int, float)) or key in self._TENSORS
         }
-        self._steps = {key: _noted(value) for key, value in scaler._per_optimizer_states.items()}
+        # One that is switched off has none of these.
+        notes: dict[Any, dict[str, Any]] = getattr(scaler, "_per_optimizer_states", {})
+        self._steps = {key: _noted(value) for key, value in notes.items()}
 
     def put_back(self) -> None:
         """Let the scaler hold again what it held."""
         vars(self._scaler).update(self._plain)
-        self._scaler._per_optimizer_states.clear()
+        notes = getattr(self._scaler, "_per_optimizer_states", {})  # another one after each update
+        notes.clear()
         for key, value in self._steps.items():
-            self._scaler._per_optimizer_states[key] = _noted(value)
+            notes[key] = _noted(value)
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield the scaler's own tensors, whose bytes are captured with all others."""

@@ -85,7 +85,7 @@ class Place:
         if self.elements:
             found |= place_elements(self.elements)
         if self.kind in (Kind.SETTING, Kind.OTHER, Kind.RNG):
-            found["entry"] = self.name
+            found["tensor"] = self.name
         return found
 
 

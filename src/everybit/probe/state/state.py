@@ -210,6 +210,35 @@ class State:
                 found.append(Place(kind=kind, name=name, detail=detail))
         return found
 
+    def heal(
+        self,
+        *,
+        parameter: str | None,
+        module: str | None = None,
+        optimizer: str | None = None,
+        tensor: str | None = None,
+    ) -> Place | None:
+        """Write one tensor back, named as a `Location` names it.
+
+        Returns:
+            What differed (`before` is the copy's value); None where there is no such tensor, its
+            copy is damaged, or nothing differs.
+        """
+        wanted = (parameter, module, optimizer, tensor)
+        for entry in self._entries.values():
+            place = entry.place
+            if (place.parameter, place.module, place.optimizer, place.tensor) != wanted:
+                continue
+            if place.kind is Kind.GRADIENT or not entry.copy.is_whole():
+                continue
+            found = entry.now()
+            if found is None or same(entry.copy, found.copy):
+                continue
+            differs = difference(entry, found)
+            entry.write()
+            return differs
+        return None
+
     def copy_of(self, tensor: torch.Tensor) -> Copy | None:
         """Return the copy of a live tensor that is whole in one piece, None for another."""
         return self._by_id.get(id(tensor))
