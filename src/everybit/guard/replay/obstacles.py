@@ -67,7 +67,8 @@ def why_not_now() -> str:
     """Return why the call that begins in this thread cannot be repeated, "" where it can."""
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "within a transform of torch.func"
-    if torch._C._len_torch_dispatch_stack():
+    modes = range(torch._C._len_torch_dispatch_stack())
+    if any(not hasattr(torch._C._get_dispatch_stack_at(n), "everybits_own") for n in modes):
         return "a dispatch mode of the program is active"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return "saved tensors are packed by hooks of the program"

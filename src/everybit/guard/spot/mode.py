@@ -74,7 +74,12 @@ class SpotMode(TorchDispatchMode):
         counted: Called with the name of each product and whether it was tested.
         failed: Called with an error of our own.
         heal: Hand on what the repeats agree on.
+
+    Attributes:
+        everybits_own: It computes what the program does, and may be left out when that is repeated.
     """
+
+    everybits_own = True
 
     def __init__(
         self,
