@@ -45,7 +45,8 @@ def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_n
         raise PathError("nothing to scan", todo="name a file or a folder")
     began = time.perf_counter()
     total = Outcome()
-    for path in dict.fromkeys(Path(given) for given in paths):
+    given = [Path(path) for path in paths]
+    for path in dict.fromkeys(given) if len(given) > 1 else given:
         if path.is_dir():
             _scan_folder(path, total, progress)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from everybit.core.link import Link
 
@@ -22,7 +22,10 @@ class Severity(StrEnum):
     @property
     def rank(self) -> int:
         """The place in the order, from 0 (note)."""
-        return list(Severity).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
 
 class Certainty(StrEnum):

@@ -102,8 +102,9 @@ class Verdict:
     comparison: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        ordered = sorted(self.findings, key=lambda finding: -finding.severity.rank)
-        object.__setattr__(self, "findings", tuple(ordered))
+        if len(self.findings) > 1 or not isinstance(self.findings, tuple):
+            ordered = sorted(self.findings, key=lambda finding: -finding.severity.rank)
+            object.__setattr__(self, "findings", tuple(ordered))
 
     @property
     def status(self) -> Status:

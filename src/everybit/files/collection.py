@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
-@contextlib.contextmanager
-def paused_collection() -> Iterator[None]:
-    """Keep the collector from walking a growing heap over and over, then leave it as it was."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+class PausedCollection:
+    """Keeps the collector from walking a growing heap over and over, then leaves it as it was."""
+
+    __slots__ = ("_was_on",)
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
             gc.enable()
+
+
+def paused_collection() -> PausedCollection:
+    """Return a context in which no garbage is collected."""
+    return PausedCollection()

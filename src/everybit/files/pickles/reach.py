@@ -138,6 +138,12 @@ def _tell(found: _Sum) -> Reached:
     )
 
 
+_IMPORT: Final = Via.IMPORT
+_ATTRIBUTE: Final = Via.ATTRIBUTE
+_RESULT: Final = Via.RESULT
+_CHANGE: Final = Via.CHANGE
+
+
 class _Finder:
     def __init__(self, pickle: Pickle) -> None:
         self.pickle = pickle
@@ -157,20 +163,20 @@ class _Finder:
         for call in self.passed:
             self.change_passed(call, built.get(id(call)))
         for extension in self.pickle.extensions:
-            self.sum(self.names.of(extension), Via.IMPORT, extension.position)
+            self.sum(self.names.of(extension), _IMPORT, extension.position)
         for touch in self.pickle.touches:
             items = tuple(show(item) for item in touch.items[:MAX_SHOWN])
             self.change(self.names.of(touch.target), touch.kind, items, touch.position)
         for named, position in self.code.runs():
-            self.note(named, Via.RESULT, position, ())
+            self.note(named, _RESULT, position, ())
         for attribute, position in find_memory(self.pickle):
-            self.sum(Named("object", attribute), Via.ATTRIBUTE, position)
+            self.sum(Named("object", attribute), _ATTRIBUTE, position)
         self.sources()
         self.hand_on()
 
     def import_(self, node: Global) -> None:
         named = self.names.of(node)
-        summed = self.sum(named, Via.IMPORT, node.position)
+        summed = self.sum(named, _IMPORT, node.position)
         if (named.module, named.path) != (node.module, node.name):
             summed.raw = node.qualified
 
@@ -185,11 +191,11 @@ class _Finder:
             return
         function, made = self.names.add(call)
         self.code.add(call, function)
-        via = Via.IMPORT if isinstance(call.function, (Global, Extension)) else Via.ATTRIBUTE
+        via = _IMPORT if isinstance(call.function, (Global, Extension)) else _ATTRIBUTE
         if function.keys:
             self.note_parts(function, call)
         else:
-            via = Via.RESULT if "()" in function.path else via
+            via = _RESULT if "()" in function.path else via
             self.note(function, via, call.position, call)
         if made.qualified != f"{function.qualified}()" and not made.made:
             self.passed_on(function, made, call)
@@ -198,7 +204,7 @@ class _Finder:
         if function.qualified == _REGISTER:
             self.register(call)
         elif is_plain(call.function, function):
-            self.plain[id(call.function)] = (made, self.sum(function, Via.IMPORT, call.position))
+            self.plain[id(call.function)] = (made, self.sum(function, _IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
         if made.keys:
@@ -212,7 +218,7 @@ class _Finder:
             return False
         made = function.result()
         self.names.calls[id(call)] = made
-        summed = self.sum(function, Via.IMPORT, call.position)
+        summed = self.sum(function, _IMPORT, call.position)
         self.count(summed, call.position, call)
         # Of ten thousand calls of one function only the first is looked at closely.
         self.plain[id(node)] = (made, summed)
@@ -229,7 +235,7 @@ class _Finder:
             held = parts[1:2] if label == "module" else parts[:1] if label is None else []
             if held and isinstance(held[0], Call) and self.names.of(held[0]).is_result:
                 made_up = Named("torch.serialization", "dump_patches")
-                self.sum(made_up, Via.ATTRIBUTE, held[0].position)
+                self.sum(made_up, _ATTRIBUTE, held[0].position)
 
     def hand_on(self) -> None:
         """Note what reads attributes by name, or imports, and is called where nobody can follow."""
@@ -240,39 +246,39 @@ class _Finder:
         handed = find_handed(self.pickle)
         for node, told in readers:
             if id(node) in handed:
-                self.sum(told, Via.IMPORT, node.position).sure = False
+                self.sum(told, _IMPORT, node.position).sure = False
         for call in self.getters:
             getter = self.names.of(call)
             for key in getter.keys if id(call) in handed else ():
                 part = Named(getter.module, f"{getter.path}.{key}", getter.keys, getter.sure)
-                self.sum(part, Via.ATTRIBUTE, call.position)
+                self.sum(part, _ATTRIBUTE, call.position)
 
     def note_parts(self, getter: Named, call: Call) -> None:
         """Note every attribute or item that an `attrgetter` or its like gives."""
         for key in getter.keys:
             for owner in call.arguments[:1]:
                 named = self.names.attribute_of(owner, key)
-                self.sum(named, Via.RESULT if "()" in named.path else Via.ATTRIBUTE, call.position)
+                self.sum(named, _RESULT if "()" in named.path else _ATTRIBUTE, call.position)
 
     def call_rebuilt(self, partial: Call, call: Call) -> None:
         """Note the function that BUILD gave to a `partial`, as unpickling one does."""
         state = partial.state
         if isinstance(state, TupleNode) and state.items:
             named = self.names.of(state.items[0])
-            self.note(named, Via.RESULT if "()" in named.path else Via.IMPORT, call.position, call)
+            self.note(named, _RESULT if "()" in named.path else _IMPORT, call.position, call)
 
     def passed_on(self, function: Named, made: Named, call: Call) -> None:
         """Note what a call gives that passes names on; a result is what has been called."""
         if made.is_result:
             inner = Named(made.module, made.path.removesuffix("()"), sure=made.sure)
-            self.note(inner, Via.RESULT if "()" in inner.path else Via.ATTRIBUTE, call.position, ())
+            self.note(inner, _RESULT if "()" in inner.path else _ATTRIBUTE, call.position, ())
             return
-        via = Via.RESULT if "()" in made.path else Via.ATTRIBUTE
+        via = _RESULT if "()" in made.path else _ATTRIBUTE
         summed = self.sum(made, via, call.position)
         if not made.sure:
             summed.sure = False
             if function.qualified in READERS:
-                self.sum(function, Via.IMPORT, call.position).sure = False
+                self.sum(function, _IMPORT, call.position).sure = False
 
     def register(self, call: Call) -> None:
         """Remember an extension code that the pickle itself gives a name to."""
@@ -280,7 +286,7 @@ class _Finder:
         if len(args) == 3 and isinstance(args[2], int):
             module, name = as_string(args[0]), as_string(args[1])
             self.names.extensions[args[2]] = (module or UNKNOWN, name or UNKNOWN)
-            self.sum(Named(module or UNKNOWN, name or UNKNOWN), Via.ATTRIBUTE, call.position)
+            self.sum(Named(module or UNKNOWN, name or UNKNOWN), _ATTRIBUTE, call.position)
 
     def change_passed(self, call: Call, state: Node) -> None:
         """Note a change of what a call passed on: it is no new object."""
@@ -295,7 +301,7 @@ class _Finder:
             self.change(named, Change.SET_ITEM, shown, call.position)
 
     def change(self, named: Named, kind: Change, items: tuple[str, ...], position: int) -> None:
-        summed = self.sum(named, Via.CHANGE, position)
+        summed = self.sum(named, _CHANGE, position)
         if len(summed.calls) < MAX_SHOWN:
             summed.calls.append((str(kind), *items))
 
@@ -310,7 +316,7 @@ class _Finder:
             summed.calls.append(call)
 
     def sum(self, named: Named, via: Via, position: int) -> _Sum:
-        key = (named.module, named.path, via is Via.CHANGE)
+        key = (named.module, named.path, via is _CHANGE)
         summed = self.found.get(key)
         if summed is None:
             summed = self.found[key] = _Sum(named, via)

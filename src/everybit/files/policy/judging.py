@@ -67,6 +67,13 @@ class Judgement:
         self.library = library
 
 
+_SAFE: Final = (Danger.SAFE, "")
+_UNKNOWN: Final = (Danger.UNKNOWN, "")
+_DANGEROUS: Final = Danger.DANGEROUS
+_CHANGE: Final = Via.CHANGE
+_RESULT: Final = Via.RESULT
+
+
 def judge(reached: Reached) -> Judgement:
     """Judge one name. A name in no table is unknown; nothing is imported to look at it."""
     library = reached.module.partition(".")[0]
@@ -76,11 +83,11 @@ def judge(reached: Reached) -> Judgement:
 
 def _judge(reached: Reached) -> tuple[Danger, str]:
     name = reached.qualified
-    if reached.via is Via.CHANGE:
+    if reached.via is _CHANGE:
         kind = reached.arguments[0] if reached.shown else "build"
         what = "attributes" if kind == "build" else "items"
         return Danger.DANGEROUS, f"sets {what} of an object that the running program shares"
-    if name in READERS and reached.via is not Via.RESULT:
+    if name in READERS and reached.via is not _RESULT:
         if not (reached.sure and reached.called):
             return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
         # Where all of it is constant, the name that it gives is judged in its place.
@@ -89,7 +96,7 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
         return Danger.UNKNOWN, CALLS
     if is_safe(reached.module, reached.name):
         unusual = reached.called and name in only_named()
-        return (Danger.UNKNOWN, METHODS) if unusual else (Danger.SAFE, "")
+        return (Danger.UNKNOWN, METHODS) if unusual else _SAFE
     if "?" in (reached.module, *reached.name.split(".")):
         return Danger.DANGEROUS, COMPUTED
     builds = _built(reached)
@@ -97,7 +104,7 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
         return builds
     inside = does_inside(reached.module, reached.name)
     does = inside or does_by_name(name) or (does_by_word(reached.name) if reached.called else "")
-    return (Danger.DANGEROUS, does) if does else (Danger.UNKNOWN, "")
+    return (_DANGEROUS, does) if does else _UNKNOWN
 
 
 def _built(reached: Reached) -> tuple[Danger, str] | None:

@@ -39,6 +39,12 @@ _MARKS: Final = (
     (b"\xce\xfa\xed\xfe", Kind.NATIVE),
     (b"\xca\xfe\xba\xbe", Kind.NATIVE),
 )
+_ALL_MARKS: Final = tuple(mark for mark, _ in _MARKS)
+_PICKLE: Final = Kind.PICKLE
+_PICKLES: Final = (Kind.PICKLE, Kind.TORCH_LEGACY)
+_TAR: Final = Kind.TAR
+#: What may not be an archive at its end as well: one is told of by itself, nothing has no end.
+_NO_FRONT: Final = (Kind.ZIP, Kind.EMPTY)
 _END_OF_ZIP: Final = b"PK\x05\x06"
 _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _BINARY_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -57,13 +63,13 @@ def recognise(content: Content) -> tuple[Kind, ...]:
     head = source.read(0, HEAD_BYTES)
     first = _by_head(head, source, content)
     kinds = [first]
-    if first is not Kind.TAR and _is_tar(head):
+    if first is not _TAR and _is_tar(head):
         kinds.append(Kind.TAR)
-    if first not in (Kind.PICKLE, Kind.TORCH_LEGACY) and acts_as_pickle(source, head):
+    if first not in _PICKLES and acts_as_pickle(source, head):
         kinds.append(Kind.PICKLE)
-    if first not in (Kind.ZIP, Kind.EMPTY) and _ends_as_zip(source, first):
+    if first not in _NO_FRONT and _ends_as_zip(source, first):
         kinds.append(Kind.ZIP)
-    if Kind.ZIP in kinds[1:] and first in (Kind.OTHER, Kind.TEXT, Kind.HTML):
+    if len(kinds) > 1 and Kind.ZIP in kinds[1:] and first in (Kind.OTHER, Kind.TEXT, Kind.HTML):
         kinds.remove(first)
     return tuple(kinds)
 
@@ -71,11 +77,10 @@ def recognise(content: Content) -> tuple[Kind, ...]:
 def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
     if not head:
         return Kind.EMPTY
-    for mark, kind in _MARKS:
-        if head.startswith(mark):
-            return kind
-    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
-        return Kind.TORCH_LEGACY if _LEGACY_MAGIC in head[:24] else Kind.PICKLE
+    if head[0] == 0x80 and head[1:2] <= b"\x05":  # no mark begins like that
+        return Kind.TORCH_LEGACY if _LEGACY_MAGIC in head[:24] else _PICKLE
+    if head.startswith(_ALL_MARKS):
+        return next(kind for mark, kind in _MARKS if head.startswith(mark))
     if head[:2] == b"MZ" and b"PE\0\0" in head:
         return Kind.NATIVE
     if _is_tar(head):

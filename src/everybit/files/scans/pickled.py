@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: Of one stream so many names are told one by one.
 MAX_FINDINGS: Final = 200
 _MAX_SHOWN: Final = 8
+_SAFE: Final = Danger.SAFE
+_DANGEROUS: Final = Danger.DANGEROUS
+_CHANGE: Final = Via.CHANGE
 
 
 class PickledOutcome:
@@ -129,7 +132,7 @@ def _judge_names(pickle: Pickle, judged: dict[str, tuple[Reached, Judgement]]) -
     """Add the names of one pickle that are not known safe; the worst of each name counts."""
     for reached in find_reached(pickle):
         judgement = judge(reached)
-        if judgement.danger is Danger.SAFE:
+        if judgement.danger is _SAFE:
             continue
         if is_given_whole(pickle, reached.qualified, reached.num_calls):
             continue  # its bytes are judged by what they hold
@@ -140,7 +143,7 @@ def _judge_names(pickle: Pickle, judged: dict[str, tuple[Reached, Judgement]]) -
 
 
 def _worth(reached: Reached, judgement: Judgement) -> tuple[bool, bool, bool]:
-    return judgement.danger is Danger.DANGEROUS, reached.via is Via.CHANGE, reached.called
+    return judgement.danger is _DANGEROUS, reached.via is _CHANGE, reached.called
 
 
 def _could_be(name: str) -> bool:
@@ -152,16 +155,18 @@ def _drop_within(
     judged: dict[str, tuple[Reached, Judgement]],
 ) -> list[tuple[Reached, Judgement]]:
     """Return what is told, dangerous names first; a module on the way to a name is left out."""
-    dangerous = [name for name, item in judged.items() if item[1].danger is Danger.DANGEROUS]
+    if len(judged) < 2:
+        return list(judged.values())
+    dangerous = [name for name, item in judged.items() if item[1].danger is _DANGEROUS]
     on_the_way = {
         name
         for name, (reached, _) in judged.items()
         if not reached.called
-        and reached.via is not Via.CHANGE
+        and reached.via is not _CHANGE
         and any(other.startswith(f"{name}.") for other in dangerous[:MAX_FINDINGS])
     }
     told = [item for name, item in judged.items() if name not in on_the_way]
-    return sorted(told, key=lambda item: item[1].danger is not Danger.DANGEROUS)
+    return sorted(told, key=lambda item: item[1].danger is not _DANGEROUS)
 
 
 def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str, Any]) -> Finding:
@@ -182,7 +187,7 @@ def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str
         evidence["written_as"] = _printable(reached.raw)
     where = place.at(reached.position, name)
     verb = _verb(reached)
-    if judgement.danger is Danger.DANGEROUS:
+    if judgement.danger is _DANGEROUS:
         message = f"{place.subject} {verb} {name}{_call(reached)}, which {judgement.does}"
         return rule("PKL201").finding(message, where=where, evidence=evidence)
     if judgement.does:
@@ -217,13 +222,13 @@ def _tell_builders(
 
 
 def _verb(reached: Reached) -> str:
-    if reached.via is Via.CHANGE:
+    if reached.via is _CHANGE:
         return "changes"
     return "calls" if reached.called else "names"
 
 
 def _call(reached: Reached) -> str:
-    if reached.via is Via.CHANGE or not reached.called or not reached.calls:
+    if reached.via is _CHANGE or not reached.called or not reached.calls:
         return ""
     return f"({_printable(', '.join(reached.calls[0]))})"
 

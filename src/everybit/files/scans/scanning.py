@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
@@ -43,6 +44,7 @@ _LOOKS: Final = {
     Kind.TEXT: ("texts", "look_into_text"),
     Kind.NATIVE: ("texts", "look_into_native"),
 }
+_PICKLES: Final = (Kind.PICKLE, Kind.TORCH_LEGACY)
 _OF_TORCH: Final = (Kind.ZIP, Kind.TORCH_LEGACY, Kind.TAR, Kind.PICKLE)
 _NOTHING: Final = {
     Kind.EMPTY: "it is empty",
@@ -111,8 +113,7 @@ def _look(content: Content, walk: Walk) -> None:
 
 def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised: bool) -> None:
     # An archive behind a pickle tells of what stands before it by itself.
-    pickle_first = kinds[0] in (Kind.PICKLE, Kind.TORCH_LEGACY)
-    if (len(kinds) > 1 and not pickle_first) or Kind.TAR in kinds[1:]:
+    if len(kinds) > 1 and (kinds[0] not in _PICKLES or Kind.TAR in kinds[1:]):
         _tell_of_two(content, walk, kinds)
     for kind in kinds:
         if content.depth == 0 and kind in _NO_MODEL and is_model(content.name):
@@ -151,6 +152,7 @@ def _tell_of_two(content: Content, walk: Walk, kinds: tuple[Kind, ...]) -> None:
     )
 
 
+@cache
 def _looker(kind: Kind) -> Callable[[Content, Walk], None]:
     module, function = ("packed", "look_into_packed") if kind.packed else _LOOKS[kind]
     found: Callable[[Content, Walk], None] = getattr(
