@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 WORDS: Final = (
     "load", "weights_only", "pickle", "Unpickler", "shelve", "PackageImporter", "use_safetensors",
     "trust_remote_code", "hub", "dcp_to_torch_save", "torch_save_to_dcp", "read_metadata",
-    "BroadcastingTorchSaveReader", "allow_pickle",
+    "BroadcastingTorchSaveReader", "allow_pickle", "msgpack_numpy",
 )  # fmt: skip
 #: The same, closer: a file without one of these is not searched call by call.
 _LOADS: Final = re.compile(
     r"\b_?loads?\b|load_(?:state_dict_from_url|url|learner|from_checkpoint|state\b|session|module)"
     r"|[Uu]npickler|read_pickle|jsonpickle|shelve|PackageImporter|trust_remote_code|weights_only"
     r"|use_safetensors|allow_pickle|dcp_to_torch_save|torch_save_to_dcp|read_metadata|\bhub\b"
-    r"|BroadcastingTorchSaveReader"
+    r"|BroadcastingTorchSaveReader|msgpack_numpy"
 )
 
 
