@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
-from everybit.guard.readout import read_words
+from everybit.guard.replay.values import differ, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,12 +47,9 @@ class Difference:
 def read_all(*sides: Side) -> None:
     """Bring the digest words of calls and repeats to the host, with one transfer a device."""
     lists = [words for side in sides for words in _lists_of(side)]
-    asked = [word for words in lists for word in words if word is not None]
-    if not any(not isinstance(word, int) for word in asked):
-        return
-    read = iter(read_words(asked))
+    read = iter(on_host([word for words in lists for word in words]))
     for words in lists:
-        words[:] = [None if word is None else next(read) for word in words]
+        words[:] = [next(read) for _ in words]
 
 
 def compare(record: CallRecord, repeated: Repeated) -> Difference | None:
@@ -67,7 +64,7 @@ def compare(record: CallRecord, repeated: Repeated) -> Difference | None:
         for place, (one, other) in enumerate(
             zip(record.output_words, repeated.output_words, strict=True)
         )
-        if one != other
+        if differ(one, other)
     )
     contributions = tuple(_differing_contributions(record, repeated))
     if not outputs and not contributions:
@@ -90,7 +87,13 @@ def compare(record: CallRecord, repeated: Repeated) -> Difference | None:
 def agree(one: Repeated, other: Repeated) -> bool:
     """Whether two repeats gave the same outputs and gradients."""
     read_all(one, other)
-    return one.output_words == other.output_words and one.words == other.words
+    if _differs(one.output_words, other.output_words) or one.words.keys() != other.words.keys():
+        return False
+    return not any(
+        place in other.words[number] and _differs(words, other.words[number][place])
+        for number, mine in one.words.items()
+        for place, words in mine.items()
+    )
 
 
 def first_event(one: Sequence[Event], other: Sequence[Event]) -> int | None:
@@ -98,7 +101,7 @@ def first_event(one: Sequence[Event], other: Sequence[Event]) -> int | None:
     for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if (mine.name, mine.comes_out) != (theirs.name, theirs.comes_out):
             return None  # Other parts were called: nothing can be said about which is wrong.
-        if mine.words != theirs.words:
+        if _differs(mine.words, theirs.words):
             return place
     return None
 
@@ -128,10 +131,9 @@ def _differing_contributions(record: CallRecord, repeated: Repeated) -> Iterator
     for number, theirs in repeated.words.items():
         mine = record.passes[number].words
         for place, edge, _, _ in record.graph.out:
-            if place in mine and place in theirs:
-                one, other = mine[place][edge], theirs[place][edge]
-                if one is not None and other is not None and one != other:
-                    yield number, place, edge
+            both = place in mine and place in theirs
+            if both and differ(mine[place][edge], theirs[place][edge]):
+                yield number, place, edge
 
 
 def _first_node(record: CallRecord, repeated: Repeated) -> tuple[str, str]:

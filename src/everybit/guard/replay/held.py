@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
-from everybit.guard.readout import read_words
-from everybit.guard.replay.values import word_of
+from everybit.guard.replay.values import differ, on_host, word_of
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
@@ -99,13 +98,11 @@ class Held:
             for key, before in versions.items():
                 if version(attributes[key]) != before:
                     return f"its forward writes into the tensor {type(part).__name__}.{key}"
-        if not self._large:
-            return ""
-        words = [(name, was, word_of(buffer)) for name, buffer, was in self._large]
-        known = [(name, was, now) for name, was, now in words if was is not None]
-        read = read_words([w for _, was, now in known for w in (was, now) if w is not None])
-        for index, (name, _, _) in enumerate(known):
-            if read[2 * index] != read[2 * index + 1]:
+        names = [name for name, _, _ in self._large]
+        was = on_host([word for _, _, word in self._large])
+        now = on_host([word_of(buffer) for _, buffer, _ in self._large])
+        for name, one, other in zip(names, was, now, strict=True):
+            if differ(one, other):
                 return f"its forward writes into the buffer {name}, which is too large to copy"
         return ""
 

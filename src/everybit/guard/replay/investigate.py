@@ -9,17 +9,17 @@ import numpy as np
 from everybit.core.link import Link
 from everybit.core.mismatch import Cause, Mismatch
 from everybit.core.pattern import describe_pattern
-from everybit.guard.readout import read_words
 from everybit.guard.replay.compare import Difference, agree, compare
 from everybit.guard.replay.operations import Operations
 from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
-from everybit.guard.replay.values import word_of
+from everybit.guard.replay.values import differ, on_host, word_of
 from everybit.probe.memory import TensorMemory, dtype_name, row_major, version, why_unreadable
 from everybit.probe.state.place import differing
 
 if TYPE_CHECKING:
     import torch
 
+    from everybit.guard.readout import Word
     from everybit.guard.replay.record import CallRecord
 
 #: Repeats of a call that differed, the first one included.
@@ -46,10 +46,9 @@ def investigate(
     if why := _why_not_the_same(record):
         raise CannotRepeatError(why)
     changed = _changed_since(record) if difference.link is Link.GRAD else None
-    hold = [event for event in (difference.event, changed) if event is not None]
     repeats = [first]
     while len(repeats) < NUM_REPEATS:
-        repeats.append(repeat(record, hold=hold, keep=difference.contributions))
+        repeats.append(repeat(record, keep=difference.contributions))
     as_first = sum(compare(record, each) is None for each in repeats)
     alike = all(agree(repeats[-1], each) for each in repeats)
     operation = _unordered(record, difference)
@@ -88,9 +87,9 @@ def _why_not_the_same(record: CallRecord) -> str:
     pairs = [("an input", t, word) for t, _, word in record.inputs]
     pairs += [(name, p, word) for name, p, _, word in record.weights]
     known = [(name, was, now) for name, t, was in pairs if (now := word_of(t)) is not None]
-    read = read_words([w for _, was, now in known for w in (was, now) if w is not None])
+    read = on_host([w for _, was, now in known for w in (was, now)])
     for index, (name, _, _) in enumerate(known):
-        if read[2 * index] != read[2 * index + 1]:
+        if differ(read[2 * index], read[2 * index + 1]):
             return f"{name} holds other bytes than when it was called, and nothing wrote to it"
     return ""
 
@@ -102,9 +101,16 @@ def _changed_since(record: CallRecord) -> int | None:
     """
     for place, event in enumerate(record.events):
         for (tensor, before), was in zip(event.tensors, event.words, strict=False):
-            if version(tensor) == before and read_words([word_of(tensor) or 0]) != [was or 0]:
+            if version(tensor) == before and _differs_now(tensor, was):
                 return place
     return None
+
+
+def _differs_now(tensor: torch.Tensor, was: Word | None) -> bool:
+    now = word_of(tensor)
+    if was is None or now is None:
+        return False
+    return differ(*on_host([was, now]))
 
 
 def _unordered(record: CallRecord, difference: Difference) -> str:

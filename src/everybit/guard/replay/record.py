@@ -20,7 +20,7 @@ from everybit.guard.replay.values import (
     why_unrepeatable,
     word_of,
 )
-from everybit.probe.memory import is_uninitialised, version
+from everybit.probe.memory import is_dense, is_uninitialised, version
 from everybit.probe.state import RngState
 
 if TYPE_CHECKING:
@@ -328,9 +328,9 @@ def _are(parameters: list[Any], weights: list[Any]) -> bool:
 def _kept(gradient: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return a gradient to be kept: a copy, since autograd adds in place to what only it holds."""
     gradient = gradient.detach()
-    if gradient.layout is torch.strided and (
-        gradient.numel() * gradient.element_size() <= MAX_COPY_BYTES
-    ):
+    small = gradient.numel() * gradient.element_size() <= MAX_COPY_BYTES
+    # A copy of one number shown many times would lie otherwise, and be computed with otherwise.
+    if small and gradient.layout is torch.strided and is_dense(gradient):
         gradient = gradient.clone()
     return gradient, version(gradient)
 

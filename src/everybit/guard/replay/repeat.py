@@ -57,7 +57,6 @@ class Repeated:
 def repeat(
     record: CallRecord,
     *,
-    hold: Collection[int] = (),
     keep: Collection[tuple[int, int, int]] = (),
     operations: Operations | None = None,
 ) -> Repeated:
@@ -68,7 +67,6 @@ def repeat(
 
     Args:
         record: The call; its backward passes have ended.
-        hold: Events whose tensors are wanted, by their place.
         keep: Gradients that are wanted, by `(pass, node's place, edge)`.
         operations: Is to see every operation.
 
@@ -90,7 +88,7 @@ def repeat(
         with repetition(), held.again(), settings.again():
             rng.restore()
             with operations or nullcontext():
-                _compute(record, module, found, failures, hold, keep, operations)
+                _compute(record, module, found, failures, keep, operations)
     except DifferentPathError as error:
         raise CannotRepeatError(f"it took another path when it was repeated: {error}") from error
     except CannotRepeatError:
@@ -109,13 +107,12 @@ def _compute(
     module: torch.nn.Module,
     found: Repeated,
     failures: list[Exception],
-    hold: Collection[int],
     keep: Collection[tuple[int, int, int]],
     operations: Operations | None,
 ) -> None:
     args, kwargs = cut_off((record.args, record.kwargs))
     first = torch._C._autograd._get_sequence_nr()
-    trace = Trace(module, failures.append, hold=hold)
+    trace = Trace(module, failures.append)
     if operations is not None:
         operations.trace = trace
     try:

@@ -12,7 +12,7 @@ from everybit.guard.replay.values import tensors_in, word_of
 from everybit.guard.root_call import RootCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from everybit.guard.readout import Word
 
@@ -44,24 +44,16 @@ class Trace:
     Args:
         module: The module that is called; it is not hooked itself.
         failed: Called with an error of our own; the call goes on.
-        names: Qualified names of its parts; where None they are looked up.
-        hold: Hold the tensors of these events (by place), of all that come out where None.
 
     Attributes:
         events: What was seen.
     """
 
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        failed: Callable[[Exception], None],
-        *,
-        hold: Collection[int] | None = None,
-    ) -> None:
+    def __init__(self, module: torch.nn.Module, failed: Callable[[Exception], None]) -> None:
         self.events: list[Event] = []
         self._failed = failed
-        self._hold = hold
         self._left = MAX_HELD_BYTES
+        self._known: dict[tuple[Any, ...], tuple[Word | None, torch.Tensor, int]] = {}
         self._handles: list[Any] = []
         self._open: list[tuple[str, int]] = []
         self._spans: list[tuple[int, int, str]] = []
@@ -75,6 +67,7 @@ class Trace:
             handle.remove()
         self._handles = []
         self._open = []
+        self._known = {}
 
     @property
     def current(self) -> str:
@@ -122,14 +115,25 @@ class Trace:
     def _add(self, name: str, value: Any, *, comes_out: bool) -> None:
         with torch.no_grad(), torch._C.DisableTorchFunction():
             tensors = [tensor.detach() for _, tensor in tensors_in(value)]
-            words = [word_of(tensor) for tensor in tensors]
-            held = []
-            if comes_out if self._hold is None else len(self.events) in self._hold:
-                for tensor in tensors:
-                    self._left -= tensor.numel() * tensor.element_size()
-                    if self._left >= 0 and not tensor.is_inference():
-                        held.append((tensor, tensor._version))
+            looks = [self._look(tensor) for tensor in tensors]
+        words = [word for word, _ in looks]
+        held = [kept for _, kept in looks if kept is not None] if comes_out else []
         self.events.append(Event(name, comes_out, words, held if len(held) == len(words) else []))
+
+    def _look(self, tensor: torch.Tensor) -> tuple[Word | None, tuple[torch.Tensor, int] | None]:
+        """Return a tensor's digest word, and itself where it is held; one held is known."""
+        if tensor.is_inference() or tensor.layout is not torch.strided:
+            return word_of(tensor), None
+        key = tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+        known = self._known.get(key)
+        if known is not None and known[2] == tensor._version and known[1]._version == known[2]:
+            return known[0], known[1:]
+        word = word_of(tensor)
+        self._left -= tensor.numel() * tensor.element_size()
+        if self._left < 0:
+            return word, None
+        self._known[key] = word, tensor, tensor._version
+        return word, (tensor, tensor._version)
 
 
 def _parts_of(module: torch.nn.Module, prefix: str = "") -> list[tuple[str, torch.nn.Module]]:

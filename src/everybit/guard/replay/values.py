@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import dataclasses
 from collections import UserDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 import xxhash
 
+from everybit.core.grid import header_word
+from everybit.guard.readout import read_words
 from everybit.probe.digest import memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
+from everybit.probe.memory import dtype_name, is_dense
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from everybit.guard.readout import Word
 
 _MAX_DEPTH = 8
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: Types whose bytes are all there is to them; others take the longer way.
+_DTYPES = frozenset(
+    {
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    }
+)
+
+
+class LaidOut(int):
+    """The digest word of a tensor's bytes in memory order, where that is not row-major order.
+
+    Attributes:
+        strides: How the tensor lies; two that lie otherwise are not compared.
+    """
+
+    strides: tuple[int, ...]
 
 
 def word_of(tensor: torch.Tensor | None) -> Word | None:
@@ -28,6 +59,14 @@ def word_of(tensor: torch.Tensor | None) -> Word | None:
     """
     if tensor is None:
         return None
+    if (
+        tensor.device.type == "cpu"
+        and type(tensor) in _PLAIN
+        and tensor.layout is torch.strided
+        and tensor.dtype in _DTYPES
+        and not tensor.is_nested
+    ):
+        return _quick_word(tensor)
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_coo:
         parts = [word_of(tensor._indices()), word_of(tensor._values())]
@@ -39,6 +78,42 @@ def word_of(tensor: torch.Tensor | None) -> Word | None:
     if tensor.device.type == "cpu":
         return memory_words([tensor])[0]
     return device_digest(tensor)
+
+
+def on_host(words: Sequence[Word | None]) -> list[Word | None]:
+    """Return digest words with those of accelerators brought to the host, one transfer a device."""
+    asked = [word for word in words if word is not None and not isinstance(word, int)]
+    read = iter(read_words(asked))
+    return [word if word is None or isinstance(word, int) else next(read) for word in words]
+
+
+def differ(one: Word | None, other: Word | None) -> bool:
+    """Whether two digest words that are on the host tell of different bytes."""
+    if one is None or other is None or one == other:
+        return False
+    return getattr(one, "strides", None) == getattr(other, "strides", None)
+
+
+def _quick_word(tensor: torch.Tensor) -> Word | None:
+    in_order = tensor.is_contiguous()
+    if not in_order and not is_dense(tensor):
+        tensor = tensor.detach().contiguous()
+        in_order = True
+    pointer, num_bytes = tensor.data_ptr(), tensor.numel() * tensor.element_size()
+    if not pointer and num_bytes:
+        return None
+    seed = _seed(tensor.dtype, tuple(tensor.shape))
+    word = xxhash.xxh3_64_intdigest((ctypes.c_char * num_bytes).from_address(pointer), seed=seed)
+    if in_order:
+        return word
+    laid = LaidOut(word)
+    laid.strides = tensor.stride()
+    return laid
+
+
+@lru_cache(maxsize=4096)
+def _seed(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+    return header_word(dtype_name(dtype), shape)
 
 
 def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
