@@ -91,18 +91,18 @@ class Checks:
         self._all.append(
             RecomputeCheck(rank=rank, every=config.replay_every, name_of=state.members.name_of_part)
         )
+        replicas = ReplicaCheck(state, self.record, gradients if config.gradients else None, config)
         self._all.append(
             ReplayCheck(
                 rank=rank,
                 every=config.replay_every,
                 promised=config.replay_every != Config().replay_every,
+                audit=replicas.audit.take,
                 keep=Keeper(run, config.incident_mb),
             )
         )
         self._all.append(self.record)
-        self._all.append(
-            ReplicaCheck(state, self.record, gradients if config.gradients else None, config)
-        )
+        self._all.append(replicas)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
 

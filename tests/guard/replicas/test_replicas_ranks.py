@@ -55,6 +55,24 @@ SCENARIOS = """
     @scenario(replay_every=3, behind=gradient)
     def collective(): pass
 
+    def always_wrong(model, *_):
+        part = model.module[3]
+        right = part.forward
+        def forward(x):
+            out = right(x)
+            out.data[0, 0] += 0.5
+            return out
+        part.forward = forward
+
+    @scenario(replay_every=2)
+    def wrong_device():
+        def build():
+            model, optimizer = ddp()
+            if rank == 1:
+                always_wrong(model)
+            return model, optimizer
+        return {"build": build}
+
     @scenario()
     def batch_norm():
         return {"build": lambda: ddp(norm=nn.BatchNorm1d, broadcast_buffers=False)}
@@ -242,6 +260,20 @@ def test_a_reduction_that_is_wrong_on_all_ranks_alike(results: list[dict[str, An
         abs(finding["evidence"]["found"] - finding["evidence"]["expected"])
         > (finding["evidence"]["bound"])
     )
+
+
+def test_a_device_that_is_always_wrong_is_seen_by_another(results: list[dict[str, Any]]) -> None:
+    first, second, third = of(results, "wrong_device", "findings")
+    assert first == second == []
+    assert [finding["where"]["step"] for finding in third] == [0, 2, 4]
+    for finding in third:
+        assert (finding["rule"], finding["severity"]) == ("CMP701", "error")
+        assert finding["where"]["rank"] == 1
+        assert finding["where"]["module"] == "3"
+        assert finding["evidence"]["verdict"] == "persistent"
+        assert finding["evidence"]["replayed_at_home"] == "exactly"
+    for checked in of(results, "summed", "checked"):  # And right ones agree.
+        assert checked["calls of another rank computed here"] == 6
 
 
 def test_two_copies_name_no_culprit(results: list[dict[str, Any]]) -> None:

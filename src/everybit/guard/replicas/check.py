@@ -15,6 +15,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.guard.check import Check
 from everybit.guard.meeting import job_ranks, tell_ranks
 from everybit.guard.policy import LOGGER
+from everybit.guard.replicas.audit import RingAudit, wait_for
 from everybit.guard.replicas.board import Board
 from everybit.guard.replicas.case import Case
 from everybit.guard.replicas.columns import Columns
@@ -46,6 +47,8 @@ _KEPT: Final = 4
 _FIRST: Final = 32
 #: Seconds that the end of the run waits for answers.
 _LAST_WAIT_S: Final = 2.0
+#: Seconds that an audit waits for the ranks to have met.
+_MEETING_S: Final = 1.0
 _POLL_S: Final = 1e-3
 _NO_TABLE: Final = TensorTable(link=Link.UPDATE, names=(), digests=())
 _STEP, _LAYOUT, _UNSETTLED, _VOID, _HEAD = range(5)
@@ -62,6 +65,9 @@ class ReplicaCheck(Check):
         record: Gathers the digests of parameters, buffers and optimizer state.
         gradients: Marks of the gradients; None where there are none.
         config: Settings of the Guard.
+
+    Attributes:
+        audit: Is given each call that replay has repeated exactly.
     """
 
     def __init__(
@@ -81,10 +87,12 @@ class ReplicaCheck(Check):
         self._board: Board | None = None
         self._open: list[tuple[int, Snapshot | Sums]] = []
         self._reduction = Reduction(config.replay_every)
+        self.audit = RingAudit(config.replay_every)
         self._cases: list[Case] = []
         self._copies: dict[tuple[int, ...], Copies] = {}
         self._agreed: dict[int, Copies] = {}
         self._posted: set[int] = set()
+        self._num_steps = 0
         self._known: set[str] = set()
         self._erred_at: int | None = None
         self._alone = True
@@ -96,12 +104,17 @@ class ReplicaCheck(Check):
         if not self._is_wanted():
             return ()
         self._alone &= moment.alone
-        if boundary is Boundary.BACKWARD_END:
+        if boundary is Boundary.STEP_END:
+            self._num_steps += 1
+        elif boundary is Boundary.BACKWARD_END:
             self._columns.take_gradients()
             self._reduction.end()
+            return self._audited(moment)
         elif boundary is Boundary.FORWARD_START and moment.differentiable:
             self._begin()
             self._columns.note_call()
+            if moment.call == 0:
+                self.audit.look_at(self._num_steps)
             number = moment.step // self._config.every
             if self._reduction.is_due(number):
                 named, ranks = self._columns.reduced()
@@ -168,7 +181,7 @@ class ReplicaCheck(Check):
         if self._reduction.num_checked:
             count = self._reduction.num_checked
             checked.append(Checked(what="reductions of a gradient", count=count))
-        return Coverage(checked=tuple(checked), skipped=tuple(skipped))
+        return Coverage(checked=tuple(checked), skipped=tuple(skipped)) + self.audit.coverage()
 
     def _is_wanted(self) -> bool:
         return self._config.replicas_every > 0 and job_ranks()[1] > 1
@@ -181,6 +194,34 @@ class ReplicaCheck(Check):
             settings = f"every {cadence}, {config.on_finding}"
             self._exchange = Exchange(settings, float(config.patience_s))
         return self._exchange
+
+    def _audited(self, moment: Moment) -> Sequence[Finding]:
+        """Audit a step that was replayed, with the ranks that hold copies of the model."""
+        ranks = self._columns.ring
+        exchange = self._exchange
+        if not self.audit.is_pending or len(ranks) < 2 or exchange is None:
+            return ()
+        if not wait_for(lambda: exchange.store is not None or bool(exchange.ended), _MEETING_S):
+            return ()  # The ranks have not met yet.
+        try:
+            board = self._notes(exchange)
+            if board is None:
+                return ()
+            return self.audit.run(
+                board,
+                ranks,
+                exchange.rank,
+                step=moment.step,
+                patience_s=float(self._config.patience_s),
+            )
+        except RuntimeError as error:
+            exchange.fail(error)
+            return ()
+
+    def _notes(self, exchange: Exchange) -> Board | None:
+        if self._board is None and exchange.store is not None:
+            self._board = Board(exchange.store, exchange.rank)
+        return self._board
 
     def _show(self, moment: Moment) -> None:
         """Show the digests of the update that has just ended."""
@@ -252,19 +293,20 @@ class ReplicaCheck(Check):
 
     def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
         assert self._exchange is not None
-        if self._board is None:
-            self._board = Board(self._exchange.store, self._exchange.rank)
+        board = self._notes(self._exchange)
+        if board is None:
+            return
         word = snapshot.layout.word
         if word not in self._posted:
             self._posted.add(word)
-            self._board.put(f"layout/{word:x}", snapshot.layout.to_bytes())
+            board.put(f"layout/{word:x}", snapshot.layout.to_bytes())
         copies = self._agreed.get(word)
         known = copies is not None and [each.word for each in copies.layouts] == layouts
         case = Case(
             number,
             snapshot,
             layouts,
-            self._board,
+            board,
             rank=self._exchange.rank,
             ranks=copies.ranks if copies is not None and known else range(len(layouts)),
             heal=self._heal,

@@ -62,6 +62,13 @@ class Columns:
         """Let go of the program's modules."""
         self._declared = None
 
+    @property
+    def ring(self) -> tuple[int, ...]:
+        """The ranks that hold copies of the whole model; none where that is not so simple."""
+        groups = set(self._peers.values())
+        (group,) = groups if len(groups) == 1 else ((),)
+        return group
+
     def note_call(self) -> None:
         """Take note of a call that records a graph: whether its gradients will be reduced."""
         if self._declared is None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: Rounds that may be under way while a rank is late; with more it is given up.
 MAX_PENDING: Final = 10_000
 _SLEEP_S: Final = 2e-3
+_LEAST_WAIT_S: Final = 2e-3
 _LEAST_PATIENCE_S: Final = 0.02
 
 
@@ -159,7 +160,8 @@ class _Round:
     def wait(self, timeout_s: float) -> None:
         if self._work is not None:
             with contextlib.suppress(RuntimeError):  # Not in time, or failed: `rows` tells.
-                self._work.wait(timedelta(seconds=timeout_s))
+                # Less than a millisecond is none to gloo, and none is for ever.
+                self._work.wait(timedelta(seconds=max(timeout_s, _LEAST_WAIT_S)))
 
     def rows(self) -> Row:
         self._work.wait()
