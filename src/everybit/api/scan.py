@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from everybit.core.errors import PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.outcome import Outcome
-from everybit.files.scans.beside import find_code_beside
-from everybit.files.scans.folders import list_folder
 from everybit.files.scans.scanning import scan_file
 from everybit.files.source import ByteSource
 
@@ -67,6 +65,9 @@ def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_n
 
 
 def _scan_folder(path: Path, total: Outcome, progress: Callable[[int], None]) -> None:
+    from everybit.files.scans.beside import find_code_beside
+    from everybit.files.scans.folders import list_folder
+
     folder = list_folder(path)
     total.skipped += folder.skipped
     if not folder.files and not folder.skipped:

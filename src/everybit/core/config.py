@@ -32,9 +32,7 @@ _FROM_ZERO: Final = (
     "incident_mb",
     "max_incidents",
 )
-_OUR_TABLE: Final = re.compile(
-    rb"""^\s*\[+\s*["']?tool["']?\s*\.\s*["']?everybit\b""", re.MULTILINE
-)
+_OUR_TABLE: Final = rb"""(?m)^\s*\[+\s*["']?tool["']?\s*\.\s*["']?everybit\b"""
 
 
 class OnFinding(StrEnum):
@@ -291,7 +289,7 @@ def _table(path: Path, *, required: bool) -> dict[str, Any] | None:
         raise PathError.from_os_error(error, path) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         # A broken file of other tools is their business; settings of ours in it are not.
-        if not required and path.name == "pyproject.toml" and not _OUR_TABLE.search(data):
+        if not required and path.name == "pyproject.toml" and not re.search(_OUR_TABLE, data):
             return None
         raise ConfigError(f"not valid TOML ({error})", where=str(path)) from error
     if path.name == "pyproject.toml":

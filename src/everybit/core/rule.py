@@ -24,7 +24,7 @@ HEADINGS: Final = (
     "Known false alarms",
 )
 
-_FILE_NAME = re.compile(r"^[a-z]{3}\d{3}_[a-z0-9_]+$")
+_FILE_NAME: Final = r"^[a-z]{3}\d{3}_[a-z0-9_]+$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Rule:
 @cache
 def _files() -> dict[str, str]:
     folder = Path(__file__).parent / "rules"
-    stems = sorted(path.stem for path in folder.glob("*.py") if _FILE_NAME.match(path.stem))
+    stems = sorted(path.stem for path in folder.glob("*.py") if re.match(_FILE_NAME, path.stem))
     return {stem[:6].upper(): stem for stem in stems}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -75,6 +74,8 @@ def _value(value: Any, limit: int) -> str:
     if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
         return printable_message(", ".join(number(v) for v in value[:64]), limit)
     try:
+        import json
+
         text = json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):
         text = repr(type(value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 import textwrap
 from collections import Counter
@@ -83,6 +83,20 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
 
+def _columns() -> int:
+    """Return what `shutil.get_terminal_size` says, without what importing it loads."""
+    try:
+        columns = int(os.environ.get("COLUMNS", "0"))
+    except ValueError:
+        columns = 0
+    if columns > 0:
+        return columns
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 100  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 100
+
+
 def render_verdict(
     verdict: Verdict,
     *,
@@ -104,7 +118,7 @@ def render_verdict(
     Returns:
         Lines, each ended by a newline. Control characters in names and messages are spelled out.
     """
-    columns = width if width is not None else shutil.get_terminal_size((100, 24)).columns
+    columns = _columns() if width is None else width
     charset = encoding or getattr(sys.stdout, "encoding", None) or "utf-8"
     out = _Writer(color=color, width=min(max(columns, 60), 110), encoding=charset)
     _tell_answer(out, verdict)

@@ -17,6 +17,8 @@ _PICKLED: Final = (
 )  # fmt: skip
 #: Endings that say surely that a pickle is meant.
 _SURELY_PICKLED: Final = (".pkl", ".pickle", ".dill", ".joblib")
+TEMPLATES: Final = (".jinja", ".jinja2", ".j2")
+YAML: Final = (".yaml", ".yml")
 #: What most names are made of.
 _PLAIN: Final = re.compile(r"[\w-][\w./-]*", re.ASCII)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")

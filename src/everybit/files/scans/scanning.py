@@ -18,7 +18,13 @@ from everybit.files.collection import paused_collection
 from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.held import SMALL_BYTES, Small
 from everybit.files.scans.kinds import recognise
-from everybit.files.scans.names import is_model, is_pickled, is_surely_pickled
+from everybit.files.scans.names import (
+    TEMPLATES,
+    YAML,
+    is_model,
+    is_pickled,
+    is_surely_pickled,
+)
 from everybit.files.scans.walk import Walk
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ _LOOKS: Final = {
 }
 _PICKLES: Final = (Kind.PICKLE, Kind.TORCH_LEGACY)
 _OF_TORCH: Final = (Kind.ZIP, Kind.TORCH_LEGACY, Kind.TAR, Kind.PICKLE)
+#: All other texts are only text.
+_READ_TEXTS: Final = (*TEMPLATES, *YAML)
 _NOTHING: Final = {
     Kind.EMPTY: "it is empty",
     Kind.HTML: "it is a web page",
@@ -122,6 +130,8 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
             if promised and kind not in _NO_MODEL:
                 what = f"what loading {content.label} does"
                 walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
+            continue
+        if kind is Kind.TEXT and not content.name.lower().endswith(_READ_TEXTS):
             continue
         content.kind, content.two = kind, len(kinds) > 1
         _looker(kind)(content, walk)

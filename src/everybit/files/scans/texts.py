@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
-from everybit.files.scans.names import is_model
+from everybit.files.scans.names import TEMPLATES, YAML, is_model
 
 if TYPE_CHECKING:
     from everybit.files.scans.content import Content
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
 #: YAML tags that make PyYAML's unsafe loaders import and call.
-_TAGS: Final = re.compile(
+_TAGS: Final = (
     rb"!!python/(object/apply|object/new|object|name|module)[:/ ]([\w.]*)"
     rb"|tag:yaml\.org,2002:python/(object/apply|object/new|object|name|module):([\w.]*)"
 )
-_TEMPLATES: Final = (".jinja", ".jinja2", ".j2")
 _MAX_LISTED: Final = 16
 
 
 def look_into_text(content: Content, walk: Walk) -> None:
     """Judge a text that is a template or builds objects; all others are only text."""
     name = content.name.lower()
-    template = name.endswith(_TEMPLATES)
-    if not template and not name.endswith((".yaml", ".yml")):
+    template = name.endswith(TEMPLATES)
+    if not template and not name.endswith(YAML):
         return
     data = content.source.read(0, _MAX_BYTES)
     if template:
@@ -37,7 +36,7 @@ def look_into_text(content: Content, walk: Walk) -> None:
     walk.outcome.count("YAML files")
     found = [
         (match[1] or match[3]).decode() + " " + (match[2] or match[4] or b"").decode()
-        for match in _TAGS.finditer(data)
+        for match in re.finditer(_TAGS, data)
     ]
     if found:
         calls = any(each.startswith(("object/apply", "object/new")) for each in found)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from everybit.files.scans.walk import Walk
     from everybit.files.zips.archive import Member
 
-_OBJECTS: Final = re.compile(rb"['\"][|<>=]?O\d*['\"]|object")
-_NATIVE: Final = re.compile(r"\.(so|dll|dylib|pyd|cubin)$", re.I)
+_OBJECTS: Final = rb"['\"][|<>=]?O\d*['\"]|object"
+_NATIVE: Final = (".so", ".dll", ".dylib", ".pyd", ".cubin")
 _MAX_CODE_BYTES: Final = 8 * 1024 * 1024
 _MAX_LISTED: Final = 16
 
@@ -90,7 +90,7 @@ class Layout:
         kinds = recognise(probe)
         if kinds == (Kind.NPY,):
             head = probe.source.read(0, probe.source.size)
-            return _OBJECTS.search(head) is not None or b"\n" not in head
+            return re.search(_OBJECTS, head) is not None or b"\n" not in head
         if kinds == (Kind.SAFETENSORS,):
             return False
         if kinds == (Kind.OTHER,):
@@ -107,7 +107,7 @@ class Layout:
                 self.code[name] = data.decode("utf-8", "replace")
             else:
                 self.sources.append(name)
-        elif _NATIVE.search(lowered):
+        elif lowered.removesuffix("\n").endswith(_NATIVE):
             self.libraries.append(name)
 
     def tell(self, content: Content, walk: Walk) -> None:

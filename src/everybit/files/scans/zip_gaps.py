@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.zips import records as zr
@@ -21,7 +20,6 @@ _MAX_GAPS: Final = 100
 _ENDS: Final = (zr.LOCAL_MARK, zr.CENTRAL_MARK, zr.DESCRIPTOR_MARK, zr.END_MARK)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Gap:
     """A run of bytes between records.
 
@@ -33,21 +31,26 @@ class Gap:
         hides_member: A member's header stands in it.
     """
 
-    start: int
-    end: int
-    where: str
-    trick: str
-    hides_member: bool
+    __slots__ = ("end", "hides_member", "start", "trick", "where")
+
+    def __init__(self, start: int, end: int, where: str, trick: str, hides_member: bool) -> None:
+        self.start = start
+        self.end = end
+        self.where = where
+        self.trick = trick
+        self.hides_member = hides_member
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Hidden:
     """A member that stands in the file and not in the directory: its name and where its data is."""
 
-    name: str
-    start: int
-    end: int
-    method: int
+    __slots__ = ("end", "method", "name", "start")
+
+    def __init__(self, name: str, start: int, end: int, method: int) -> None:
+        self.name = name
+        self.start = start
+        self.end = end
+        self.method = method
 
 
 def find_gaps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -27,12 +26,12 @@ _MAX_LISTED: Final = 16
 _LINK: Final = 0o120000
 #: Classes of what the archive reader tells, by its words, and what each means to loaders.
 _CLASSES: Final = (
-    (re.compile("two members are called|stands twice"), "duplicate members", Severity.ERROR),
-    (re.compile("another name in its local header"), "names that differ", Severity.ERROR),
-    (re.compile("overlap"), "members that overlap", Severity.ERROR),
-    (re.compile("follow its end-of-archive"), "bytes behind its end", Severity.WARNING),
+    (("two members are called", "stands twice"), "duplicate members", Severity.ERROR),
+    (("another name in its local header",), "names that differ", Severity.ERROR),
+    (("overlap",), "members that overlap", Severity.ERROR),
+    (("follow its end-of-archive",), "bytes behind its end", Severity.WARNING),
     (
-        re.compile("end record|ZIP64|central directory|counts"),
+        ("end record", "ZIP64", "central directory", "counts"),
         "end records that disagree",
         Severity.WARNING,
     ),
@@ -105,7 +104,7 @@ def _stands_before(damage: Damage) -> bool:
 
 def _class_of(damage: Damage) -> tuple[str, Severity]:
     for words, what, severity in _CLASSES:
-        if words.search(damage.message):
+        if any(word in damage.message for word in words):
             return what, severity
     return _OTHERS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.damage import MalformedError
@@ -24,8 +23,8 @@ _MAX_RECORD_BYTES: Final = 1024
 #: Torch's reader keeps names in a buffer of 512 bytes.
 _MAX_NAME_BYTES: Final = 400
 #: The versions of the archive that torch 2.6 to 2.13 read.
-_VERSION: Final = re.compile(rb"(10|[1-9])\n?")
-_ALIGNMENT: Final = re.compile(rb"[0-9]{1,6}")
+_VERSIONS: Final = frozenset(str(version).encode() for version in range(1, 11))
+_MAX_DIGITS: Final = 6
 #: Deflate's level, a data descriptor, a name in UTF-8.
 _USUAL_FLAGS: Final = 0x080E
 _BYTE_ORDERS: Final = (b"little", b"big")
@@ -120,19 +119,24 @@ def _odd_names(names: list[str], root: str) -> str:
 def _odd_records(source: ByteSource, members: dict[str, Member]) -> Iterator[Refusal]:
     """Yield what is wrong with the small records that torch reads beside the pickle."""
     version = ".data/version" if ".data/version" in members else "version"
-    if not _VERSION.fullmatch(read_member(source, members[version], _MAX_RECORD_BYTES)):
+    record = read_member(source, members[version], _MAX_RECORD_BYTES)
+    if record.removesuffix(b"\n") not in _VERSIONS:
         yield Refusal(reason=f"has a {version} record that torch does not read")
     order = members.get("byteorder")
     if order and read_member(source, order, _MAX_RECORD_BYTES) not in _BYTE_ORDERS:
         yield Refusal(reason="has a byteorder record that says neither little nor big")
     alignment = members.get(".storage_alignment")
-    if alignment and not _ALIGNMENT.fullmatch(read_member(source, alignment, _MAX_RECORD_BYTES)):
+    if alignment and not _is_number(read_member(source, alignment, _MAX_RECORD_BYTES)):
         yield Refusal(reason="has a .storage_alignment record that is no number")
     identity = members.get(".data/serialization_id")
     if identity and not _is_text(read_member(source, identity, _MAX_RECORD_BYTES)):
         yield Refusal(reason="has a .data/serialization_id record that is no text")
     if ".format_version" in members:
         read_member(source, members[".format_version"], _MAX_RECORD_BYTES)
+
+
+def _is_number(data: bytes) -> bool:
+    return data.isdigit() and len(data) <= _MAX_DIGITS
 
 
 def _is_text(data: bytes) -> bool:

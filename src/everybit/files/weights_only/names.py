@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
+from functools import cache
 from typing import Final
 
 _MODULES: Final = {
@@ -93,13 +93,18 @@ def numpy_dtype_class(code: str) -> str:
     return f"numpy.dtypes.{name}DType" if name else ""
 
 
-_OPCODES: Final = {
-    value[0]: name
-    for name, value in vars(pickle).items()
-    if name.isupper() and isinstance(value, bytes) and len(value) == 1
-}
+@cache
+def _opcodes() -> dict[int, str]:
+    import pickle
+
+    return {
+        value[0]: name
+        for name, value in vars(pickle).items()
+        if name.isupper() and isinstance(value, bytes) and len(value) == 1
+    }
 
 
 def opcode_name(code: int) -> str:
     """Return an opcode's name, with its byte."""
-    return f"{_OPCODES[code]} (0x{code:02x})" if code in _OPCODES else f"0x{code:02x}"
+    name = _opcodes().get(code)
+    return f"{name} (0x{code:02x})" if name else f"0x{code:02x}"

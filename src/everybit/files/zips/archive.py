@@ -18,10 +18,10 @@ from everybit.files.zips.agreement import (
     record_damage,
     without_overlaps,
 )
-from everybit.files.zips.shifting import find_shift
 
 if TYPE_CHECKING:
     from everybit.files.source import ByteSource
+    from everybit.files.zips.shifting import Shift
 
 _MAX_MEMBERS: Final = 2_000_000
 _MAX_DIRECTORY_BYTES: Final = 512 * 1024 * 1024
@@ -149,7 +149,7 @@ def read_archive(source: ByteSource) -> Archive:
                 span,
             )
         )
-    shift = find_shift(source, entries, directory.start - directory.said_start, directory.start)
+    shift = _find_shift(source, entries, directory)
     if shift is not None:
         # What the end records say of places is right for the file as it was.
         damages[:] = [damage for damage in damages if damage.message not in _OF_PLACES]
@@ -169,6 +169,17 @@ def read_archive(source: ByteSource) -> Archive:
         damages=tuple(damages[:_MAX_DAMAGES]),
         directory_start=directory.start,
     )
+
+
+def _find_shift(
+    source: ByteSource, entries: list[tuple[zr.CentralEntry, int]], directory: _Directory
+) -> Shift | None:
+    distance = directory.start - directory.said_start
+    if not distance:
+        return None
+    from everybit.files.zips.shifting import find_shift
+
+    return find_shift(source, entries, distance, directory.start)
 
 
 def ends_as_archive(source: ByteSource) -> bool:
