@@ -205,6 +205,8 @@ def failures(result: dict[str, Any]) -> list[str]:
     for name, each in result["models"].items():
         found += [f"{name}: {line} ({n} times)" for line, n in each["findings"].items()]
         found += [f"{name}: not checked: {line}" for line in each["skipped"]]
+        if not each["replayed_gradients"]:
+            found.append(f"{name}: no gradient was replayed")
         if each["replayed_calls"] < each["steps"]:
             found.append(
                 f"{name}: {each['replayed_calls']} calls replayed in {each['steps']} steps"

@@ -199,3 +199,13 @@ def test_sampled_outputs_of_convolutions_agree_whatever_the_shape():
         )
         assert sampled_distance(x, w, bias, y, seed=trial, **how).max() < 1
         assert sampled_distance(x, w, bias, y * 1.01, seed=trial, **how).max() > 1
+
+
+def test_replay_goes_along_with_it(tmp_path):
+    torch.manual_seed(0)
+    guard, _ = watched(tmp_path, Net(), replay_every=1)
+    assert not guard.findings
+    counts = {each.what: each.count for each in guard.coverage.checked}
+    assert counts["calls of a model computed again"] == 3
+    assert counts["gradients of these calls computed again"] >= 3 * len(list(Net().parameters()))
+    assert not [each for each in guard.coverage.skipped if "again" in each.what]

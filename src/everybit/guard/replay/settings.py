@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ class Settings:
         cache: Whether autocast keeps what it has cast.
         attention: What attention may use.
         fixed: Modes that a program sets once: a call is repeated only while they are the same.
+        dispatched: Whether a dispatch mode of ours was there: torch records other views then.
     """
 
     grad: bool
@@ -40,6 +42,7 @@ class Settings:
     cache: bool
     attention: tuple[bool, ...]
     fixed: tuple[tuple[str, Any], ...]
+    dispatched: bool = False
 
     @classmethod
     def capture(cls) -> Self:
@@ -55,6 +58,7 @@ class Settings:
             cache=torch.is_autocast_cache_enabled(),
             attention=tuple(getattr(torch._C, getter)() for getter, _ in _ATTENTION),
             fixed=_fixed(),
+            dispatched=bool(torch._C._len_torch_dispatch_stack()),
         )
 
     def why_changed(self) -> str:
@@ -82,6 +86,8 @@ class Settings:
                         cache_enabled=self.cache,
                     )
                     stack.enter_context(cast)
+            if self.dispatched:
+                stack.enter_context(_Passing())  # type: ignore[no-untyped-call]
             try:
                 self._set_attention(self.attention)
                 yield
@@ -93,6 +99,15 @@ class Settings:
         for (getter, setter), value in zip(_ATTENTION, values, strict=True):
             if getattr(torch._C, getter)() != value:
                 getattr(torch._C, setter)(value)
+
+
+class _Passing(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands every operation on as it is."""
+
+    everybits_own = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 def autocast_is_open() -> bool:
