@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
 from everybit.core.rule import rule
-from everybit.detect.band import Band
+from everybit.detect.band import Band, Place
 from everybit.detect.place import place_of
 from everybit.detect.spikes import LOSS_LOG_Z, why_loss_spike
 
@@ -28,10 +28,7 @@ class LossBand:
         loss = numbers.loss
         if not math.isfinite(loss):
             return None
-        place = self.band.place(loss, floor=1e-3 * self.band.start)
-        why = why_loss_spike(place, start=self.band.start) if place else ""
-        if why and self.band.log_z(loss) < LOSS_LOG_Z:
-            why = ""
+        place, why = self._look(loss)
         self.band.add(loss)
         if not why or place is None:
             return None
@@ -46,6 +43,17 @@ class LossBand:
                 "lr": list(numbers.rates),
             },
         )
+
+    def doubts(self, loss: float) -> bool:
+        """Whether a loss would be a spike; nothing is added."""
+        return math.isfinite(loss) and bool(self._look(loss)[1])
+
+    def _look(self, loss: float) -> tuple[Place | None, str]:
+        place = self.band.place(loss, floor=1e-3 * self.band.start)
+        why = why_loss_spike(place, start=self.band.start) if place else ""
+        if why and self.band.log_z(loss) < LOSS_LOG_Z:
+            why = ""
+        return place, why
 
     def clear(self) -> None:
         """Begin a new phase."""

@@ -137,6 +137,10 @@ class NumericsJudge:
         self._close(numbers)
         return told
 
+    def doubts(self, loss: float) -> bool:
+        """Whether a loss would be a spike in the step of any optimizer."""
+        return any(stream.losses.doubts(loss) for stream in self._streams.values())
+
     def phase(self, name: str = "") -> None:
         """Begin a new phase: nothing that was usual before is a measure any more."""
         self.num_phases += 1

@@ -74,10 +74,9 @@ class Checks:
             self._all.append(
                 GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
             )
+        numerics = NumericsCheck(state, readout, gradients, rank=rank, every=config.every)
         if config.numerics:
-            self._all.append(
-                NumericsCheck(state, readout, gradients, rank=rank, every=config.every)
-            )
+            self._all.append(numerics)
         if config.spot_checks:
             spot = SpotCheck(
                 readout,
@@ -92,15 +91,16 @@ class Checks:
             RecomputeCheck(rank=rank, every=config.replay_every, name_of=state.members.name_of_part)
         )
         replicas = ReplicaCheck(state, self.record, gradients if config.gradients else None, config)
-        self._all.append(
-            ReplayCheck(
-                rank=rank,
-                every=config.replay_every,
-                promised=config.replay_every != Config().replay_every,
-                audit=replicas.audit.take,
-                keep=Keeper(run, config.incident_mb),
-            )
+        self._replay = ReplayCheck(
+            rank=rank,
+            every=config.replay_every,
+            promised=config.replay_every != Config().replay_every,
+            audit=replicas.audit.take,
+            keep=Keeper(run, config.incident_mb),
         )
+        if config.numerics:
+            self._replay.listen(numerics.doubts)
+        self._all.append(self._replay)
         self._all.append(self.record)
         self._all.append(replicas)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
@@ -124,7 +124,8 @@ class Checks:
             self.skipped = bool(ticket.words[0])
             finished = replace(moment, skipped=self.skipped)
             for check in self._all:
-                findings += [self._suspects.noted(each) for each in check.finish(finished)]
+                judged = [self._replay.told(each) for each in check.finish(finished)]
+                findings += [self._suspects.noted(each) for each in judged]
         return findings
 
     def at_end(self, step: int) -> list[Finding]:

@@ -123,6 +123,14 @@ class NumericsCheck(Check):
             return self._judge.judge(numbers)
         return self._judge.end(numbers)
 
+    def doubts(self, loss: torch.Tensor) -> bool:
+        """Whether a loss is out of its band; on the CPU only, elsewhere it is not known yet."""
+        if loss.device.type != "cpu" or loss.numel() != 1 or loss.is_complex():
+            return False
+        value = float(loss.detach())
+        # What is not finite stays so: only its beginning is of interest.
+        return self._judge.doubts(value) if math.isfinite(value) else not self._awake
+
     def scalars(self) -> Mapping[str, float]:
         """Return the numbers of the finished step."""
         return self._last

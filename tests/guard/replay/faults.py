@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def flip(tensor: torch.Tensor, rng: random.Random) -> tuple[int, int]:
+def flip(tensor: torch.Tensor, rng: random.Random, *, bit: int | None = None) -> tuple[int, int]:
     """Flip one bit past torch: no version counter moves. Returns element and bit."""
     assert tensor.is_contiguous()
     size = tensor.element_size()
-    element, bit = rng.randrange(tensor.numel()), rng.randrange(8 * size)
+    element, drawn = rng.randrange(tensor.numel()), rng.randrange(8 * size)
+    bit = drawn if bit is None else bit
     byte = ctypes.c_uint8.from_address(tensor.data_ptr() + element * size + bit // 8)
     byte.value ^= 1 << (bit % 8)
     return element, bit
@@ -35,7 +36,9 @@ class Hit:
 
 
 @contextmanager
-def wrong_once(module: nn.Module, kind: str, rng: random.Random) -> Iterator[Hit]:
+def wrong_once(
+    module: nn.Module, kind: str, rng: random.Random, *, bit: int | None = None
+) -> Iterator[Hit]:
     """Let a module err at its next call.
 
     Args:
@@ -43,6 +46,7 @@ def wrong_once(module: nn.Module, kind: str, rng: random.Random) -> Iterator[Hit
         kind: `activation`: of its output; `gradient`: of the gradient of its output; `saved`: its
             output is kept in the hit, to be damaged later.
         rng: Draws element and bit.
+        bit: The bit, where it is not drawn.
     """
     hit = Hit()
     forward = module.forward
@@ -50,7 +54,7 @@ def wrong_once(module: nn.Module, kind: str, rng: random.Random) -> Iterator[Hit
 
     def wrong(gradient: torch.Tensor) -> torch.Tensor:
         damaged = gradient.contiguous().clone()
-        hit.element, hit.bit = flip(damaged, rng)
+        hit.element, hit.bit = flip(damaged, rng, bit=bit)
         return damaged
 
     def forward_once(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +62,7 @@ def wrong_once(module: nn.Module, kind: str, rng: random.Random) -> Iterator[Hit
         if armed:
             armed.clear()
             if kind == "activation":
-                hit.element, hit.bit = flip(output, rng)
+                hit.element, hit.bit = flip(output, rng, bit=bit)
             elif kind == "gradient":
                 output.register_hook(wrong)
             else:

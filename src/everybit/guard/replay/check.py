@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.boundary import Boundary
@@ -15,10 +17,13 @@ from everybit.guard.replay.investigate import investigate
 from everybit.guard.replay.obstacles import why_not
 from everybit.guard.replay.record import Recorder, expect_passes
 from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
+from everybit.guard.replay.standby import Affordable
 from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import torch
 
     from everybit.core.finding import Finding
     from everybit.guard.moment import Moment
@@ -29,6 +34,9 @@ if TYPE_CHECKING:
 
 #: Calls that wait for their backward pass at once; more are not recorded.
 MAX_WAITING: Final = 64
+_SENSORS: Final = ("NUM503", "NUM504")
+_EXACTLY: Final = "exactly"
+_NOT_RECORDED: Final = "not replayed: the step was not recorded, or its update was over"
 _BY_GRAD: Final = "its gradients were taken by torch.autograd.grad"
 
 
@@ -39,7 +47,7 @@ class ReplayCheck(Check):
         rank: Rank of this process.
         every: Replay every so-manyeth checked step; 0 for never.
         promised: Whether the program has asked for it.
-        audit: Is called with each call that has repeated exactly, before it is let go of.
+        audit: Is called with each planned call that has repeated exactly, before it is let go of.
         keep: Keeps a call that has not, and returns its finding with what it kept.
     """
 
@@ -62,6 +70,10 @@ class ReplayCheck(Check):
         self._current: Recorder | None = None
         self._waiting: list[Recorder] = []
         self._done: list[Recorder] = []
+        self._standby: list[Recorder] = []
+        self._affordable = Affordable()
+        self._suspects: Callable[[torch.Tensor], bool] | None = None
+        self._outcome = (-1, "")
         self._exact: Counter[tuple[int, str]] = Counter()
         self._noisy: set[tuple[int, str]] = set()
         self._skipped: Counter[str] = Counter()
@@ -72,7 +84,7 @@ class ReplayCheck(Check):
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Record and repeat; an error of our own ends replay, not the checks."""
-        if not self._every or self._fault or self._is_held:
+        if self._fault or self._is_held:
             return ()
         try:
             return self._look(boundary, moment)
@@ -80,6 +92,27 @@ class ReplayCheck(Check):
             self._fault = f"a fault of its own: {type(error).__name__}: {error}"
             self.close()
             return ()
+
+    def listen(self, suspects: Callable[[torch.Tensor], bool]) -> None:
+        """Repeat a step, planned or not, whose loss a sensor doubts.
+
+        Args:
+            suspects: Tells whether it doubts a loss, as a backward pass begins.
+        """
+        self._suspects = suspects
+
+    def told(self, finding: Finding) -> Finding:
+        """Return a sensor's finding with what a repeat of its step has said."""
+        if finding.rule not in _SENSORS:
+            return finding
+        step, outcome = self._outcome
+        if step != finding.where.step:
+            outcome = _NOT_RECORDED
+        message = finding.message
+        if outcome == _EXACTLY:
+            message += "; computed again it gives the same bits: not the device, look at the data"
+        evidence = {**finding.evidence, "replayed": outcome}
+        return replace(finding, message=message, evidence=evidence)
 
     def hold(self) -> None:
         """Leave a step alone that is computed again as a whole."""
@@ -96,9 +129,10 @@ class ReplayCheck(Check):
 
     def close(self) -> None:
         """Take every hook away."""
-        for recorder in (*self._waiting, *self._done, *([self._current] if self._current else [])):
+        current = [self._current] if self._current else []
+        for recorder in (*self._waiting, *self._done, *self._standby, *current):
             recorder.close()
-        self._waiting, self._done, self._current = [], [], None
+        self._waiting, self._done, self._standby, self._current = [], [], [], None
 
     def coverage(self) -> Coverage:
         """Return how many calls were repeated, and which could not be."""
@@ -125,14 +159,21 @@ class ReplayCheck(Check):
             self._begin(moment)
         elif boundary is Boundary.FORWARD_END and self._current is not None:
             return self._end_call()
-        elif boundary is Boundary.BACKWARD_START and (self._waiting or self._done):
-            expect_passes([*self._waiting, *self._done], moment.losses)
-        elif boundary is Boundary.BACKWARD_END and (self._waiting or self._done):
-            return self._go_back()
+        elif boundary is Boundary.BACKWARD_START:
+            if self._standby and self._is_doubted(moment):
+                self._wake()
+            if self._waiting or self._done:
+                expect_passes([*self._waiting, *self._done], moment.losses)
+        elif boundary is Boundary.BACKWARD_END:
+            self._let_go(self._standby)
+            if self._waiting or self._done:
+                return self._go_back()
         elif boundary is Boundary.STEP_START:
             self._let_go(self._done)
         elif boundary is Boundary.STEP_END:
             self._num_steps += 1
+            self._affordable.end_step()
+            self._let_go(self._standby)
             for each in self._waiting:
                 taken = bool(each.record.passes)
                 self._skip(_BY_GRAD if taken else "no backward pass came through it")
@@ -145,26 +186,52 @@ class ReplayCheck(Check):
             self._current.close()
             self._current = None
         self._let_go(self._done)
-        if self._num_steps % self._every or moment.root is None:
+        planned = bool(self._every) and self._num_steps % self._every == 0
+        if moment.root is None or not (planned or self._stands_by(moment)):
             return
-        if not moment.alone:
-            self._skip("another thread is inside the model or an update")
-            return
-        if len(self._waiting) >= MAX_WAITING:
-            self._skip(f"more than {MAX_WAITING} calls wait for their backward pass")
-            return
+        began = time.perf_counter()
         module = unwrap(moment.root)
         parts = list(module.modules())
-        if why := why_not(moment.root, parts):
+        why = why_not(moment.root, parts)
+        if not moment.alone:
+            why = "another thread is inside the model or an update"
+        elif len(self._waiting) + len(self._standby) >= MAX_WAITING:
+            why = f"more than {MAX_WAITING} calls wait for their backward pass"
+        if not why:
+            self._current = Recorder(
+                module, parts, step=moment.step, call=moment.call, quick=not planned
+            )
+        elif planned:
             self._skip(why)
-            return
-        self._current = Recorder(module, parts, step=moment.step, call=moment.call)
+        if not planned:
+            self._affordable.spend(time.perf_counter() - began)
+
+    def _stands_by(self, moment: Moment) -> bool:
+        return self._suspects is not None and moment.differentiable and self._affordable.now
+
+    def _is_doubted(self, moment: Moment) -> bool:
+        suspects = self._suspects
+        return suspects is not None and any(suspects(loss) for loss in moment.losses)
+
+    def _wake(self) -> None:
+        """Have the calls of a step that is doubted repeated."""
+        for recorder in self._standby:
+            recorder.awake()
+            if recorder.record.obstacle or recorder.record.graph is not None:
+                self._waiting.append(recorder)
+            else:
+                recorder.close()
+        self._standby = []
 
     def _end_call(self) -> Sequence[Finding]:
         recorder, self._current = self._current, None
         assert recorder is not None
         recorder.end_call()
-        if recorder.record.obstacle:
+        if recorder.quick:
+            self._affordable.spend(recorder.spent_s)
+            if not recorder.record.obstacle:
+                self._standby.append(recorder)
+        elif recorder.record.obstacle:
             self._skip(recorder.record.obstacle)
         elif recorder.record.graph is not None:
             self._waiting.append(recorder)
@@ -198,11 +265,13 @@ class ReplayCheck(Check):
                 return self._differs(record, repeated, difference)
         except CannotRepeatError as error:
             self._skip(str(error))
+            self._conclude(record, f"not replayed: {error}")
             return ()
         self._count(record, repeated)
+        self._conclude(record, repeated.no_backward and f"forward only: {repeated.no_backward}")
         for name in {event.name for event in record.events} | {""} | set(record.owners):
             self._exact[id(record.module()), name] += 1
-        return () if self._audit is None else self._audit(record)
+        return () if self._audit is None or not record.planned else self._audit(record)
 
     def _differs(
         self, record: CallRecord, repeated: Repeated, difference: Difference
@@ -210,16 +279,24 @@ class ReplayCheck(Check):
         key = id(record.module()), difference.module
         if key in self._noisy:
             self._num_noisy += 1
+            self._conclude(record, "not replayed: the model does not repeat")
             return ()
         found = investigate(
             record, repeated, difference, rank=self._rank, num_exact=self._exact[key]
         )
         self._count(record, repeated)
+        self._conclude(record, f"differently: {found.cause}")
         if found.cause is Cause.NONDETERMINISTIC:
             self._noisy.add(key)
             return [judge_mismatch(found)]
         finding = judge_mismatch(found)
         return [finding if self._keep is None else self._keep(record, difference, finding)]
+
+    def _conclude(self, record: CallRecord, outcome: str) -> None:
+        """Keep what the repeats of a step say of it; the first doubt stays."""
+        step, before = self._outcome
+        if step != record.step or before == _EXACTLY:
+            self._outcome = record.step, outcome or _EXACTLY
 
     def _count(self, record: CallRecord, repeated: Repeated) -> None:
         self._num_calls += 1

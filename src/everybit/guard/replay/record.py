@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,22 +15,20 @@ from everybit.guard.replay.obstacles import CollectiveCounter, why_not_now
 from everybit.guard.replay.settings import Settings
 from everybit.guard.replay.trace import Event, Trace
 from everybit.guard.replay.values import (
+    kept,
     leaves,
     shape_of,
     tensors_in,
     why_unrepeatable,
     word_of,
 )
-from everybit.probe.memory import is_dense, is_uninitialised, version
+from everybit.probe.memory import is_uninitialised, version
 from everybit.probe.state import RngState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.guard.readout import Word
-
-#: Larger gradients that come into a call are held themselves, not copied.
-MAX_COPY_BYTES: Final = 64 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +72,8 @@ class CallRecord:
         owners: The part that recorded each node.
         passes: Backward passes through it, by autograd's number.
         obstacle: Why it cannot be repeated, "" where it can.
+        complete: It has ended as it should.
+        planned: It is of a step that every rank repeats.
     """
 
     step: int
@@ -94,6 +95,7 @@ class CallRecord:
     passes: dict[int, Pass] = field(default_factory=dict)
     obstacle: str = ""
     complete: bool = False
+    planned: bool = True
 
     def why_changed(self) -> str:
         """Return what of its inputs or weights is another one now, "" where nothing is."""
@@ -119,12 +121,29 @@ class Recorder:
         parts: All its parts.
         step: Updates finished or skipped.
         call: Number of the call within the step.
+        quick: Take no digest, and look into no part, until `awake` is called.
+
+    Attributes:
+        record: What was recorded.
+        quick: The same.
+        spent_s: Time that recording the call has taken.
     """
 
     def __init__(
-        self, module: torch.nn.Module, parts: list[torch.nn.Module], *, step: int, call: int
+        self,
+        module: torch.nn.Module,
+        parts: list[torch.nn.Module],
+        *,
+        step: int,
+        call: int,
+        quick: bool = False,
     ) -> None:
-        self.record = CallRecord(step=step, call=call, module=weakref.ref(module))
+        self.record = CallRecord(
+            step=step, call=call, module=weakref.ref(module), planned=not quick
+        )
+        self.spent_s = 0.0
+        self.quick = quick
+        self._tensors: list[torch.Tensor] = []
         self._parts = parts
         self._first = 0
         self._shape: tuple[tuple[str, int], ...] = ()
@@ -151,6 +170,24 @@ class Recorder:
             self.record.obstacle = "the call did not end, or never reached the model"
         if self.record.obstacle:
             self.close()
+
+    def awake(self) -> None:
+        """Take what a quick record has left out; its backward pass has not begun."""
+        record = self.record
+        try:
+            with torch.no_grad(), torch._C.DisableTorchFunction():
+                if record.obstacle or (why := record.why_changed()):
+                    record.obstacle = record.obstacle or why
+                    return
+                if any(version(tensor) != before for tensor, before in record.outputs):
+                    record.obstacle = "its outputs were written to"
+                    return
+                record.inputs = [(t, v, word_of(t)) for t, v, _ in record.inputs]
+                record.weights = [(n, p, v, word_of(p)) for n, p, v, _ in record.weights]
+                record.output_words = [word_of(tensor) for tensor in self._tensors]
+            self._attach(None)
+        except Exception as error:
+            self.fail(error)
 
     def expect(self, extra: set[tuple[int, int]]) -> None:
         """Be told where gradients come in besides the outputs: a backward pass begins."""
@@ -180,6 +217,7 @@ class Recorder:
         if self._trace is not None:
             self._trace.remove()
         self._on_calls, self._on_nodes, self._trace = [], [], None
+        self._tensors = []
         record = self.record
         record.args, record.kwargs, record.inputs, record.weights = (), {}, [], []
         record.events, record.outputs, record.graph, record.held = [], [], None, None
@@ -192,6 +230,7 @@ class Recorder:
     def _before(self, module: Any, args: Any, kwargs: Any) -> None:
         if self.record.obstacle:
             return
+        began = time.perf_counter()
         try:
             if self._running or self.record.complete:
                 self.record.obstacle = "the model is called within its own call, or twice in one"
@@ -200,12 +239,13 @@ class Recorder:
             with torch.no_grad(), torch._C.DisableTorchFunction():
                 self._take_inputs(module, args, kwargs)
             if not self.record.obstacle:
-                self._trace = Trace(module, self.fail)
+                self._trace = None if self.quick else Trace(module, self.fail)
                 self._collectives = CollectiveCounter()
                 self._running = True
                 self._first = torch._C._autograd._get_sequence_nr()
         except Exception as error:
             self.fail(error)
+        self.spent_s += time.perf_counter() - began
 
     def _take_inputs(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         record = self.record
@@ -218,9 +258,9 @@ class Recorder:
         record.args, record.kwargs = args, dict(kwargs)
         self._shape = shape_of((args, kwargs))
         tensors = [t for _, t in leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        record.inputs = [(t, version(t), word_of(t)) for t in tensors]
+        record.inputs = [(t, version(t), self._word(t)) for t in tensors]
         record.weights = [
-            (name, parameter, version(parameter), word_of(parameter))
+            (name, parameter, version(parameter), self._word(parameter))
             for name, parameter in module.named_parameters()
         ]
         record.held = Held(module, self._parts)
@@ -229,44 +269,60 @@ class Recorder:
     def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         if self.record.obstacle or not self._running:
             return
+        began = time.perf_counter()
         try:
             self._running = False
             self._take_outputs(module, output)
         except Exception as error:
             self.fail(error)
+        self.spent_s += time.perf_counter() - began
+
+    def _word(self, tensor: torch.Tensor) -> Word | None:
+        return None if self.quick else word_of(tensor)
 
     def _take_outputs(self, module: torch.nn.Module, output: Any) -> None:
         record, trace = self.record, self._trace
-        assert trace is not None
         assert record.held is not None
         assert self._collectives is not None
-        trace.remove()
-        record.events = trace.events
+        if trace is not None:
+            trace.remove()
+            record.events = trace.events
         found = tensors_in(output)
         record.paths = tuple(path for path, _ in found)
-        graph = graph_of([tensor for _, tensor in found], self._first)
         with torch.no_grad(), torch._C.DisableTorchFunction():
-            record.output_words = [word_of(tensor) for _, tensor in found]
+            record.output_words = [self._word(tensor) for _, tensor in found]
             record.outputs = [(t.detach(), version(t)) for _, t in found]
             record.obstacle = (
                 self._collectives.why_moved() or self._why_changed(module) or record.held.why_lost()
             )
-        if not record.obstacle and all(word is None for word in record.output_words):
+        unread = not self.quick and all(word is None for word in record.output_words)
+        if not record.obstacle and unread:
             record.obstacle = "it returned no tensor whose bytes can be read"
         if record.obstacle:
             return
+        self._tensors = [tensor for _, tensor in found]
         record.complete = True
-        if graph.nodes:
-            record.graph = graph
-            record.owners = [trace.owner(node._sequence_nr()) for node in graph.nodes]
-            self._on_nodes = hook_nodes(graph, self._fired)
-            self._catch(
-                {
-                    (place, tensor.output_nr)
-                    for place, (_, tensor) in zip(graph.shape.roots, found, strict=True)
-                    if place >= 0
-                }
-            )
+        if not self.quick:
+            self._attach(trace)
+
+    def _attach(self, trace: Trace | None) -> None:
+        """Hook the nodes that the call has recorded."""
+        record, tensors = self.record, self._tensors
+        self._tensors = []
+        graph = graph_of(tensors, self._first)
+        if not graph.nodes:
+            return
+        record.graph = graph
+        numbers = [node._sequence_nr() for node in graph.nodes]
+        record.owners = ["" if trace is None else trace.owner(number) for number in numbers]
+        self._on_nodes = hook_nodes(graph, self._fired)
+        self._catch(
+            {
+                (place, tensor.output_nr)
+                for place, tensor in zip(graph.shape.roots, tensors, strict=True)
+                if place >= 0
+            }
+        )
 
     def _why_changed(self, module: torch.nn.Module) -> str:
         record = self.record
@@ -304,7 +360,7 @@ class Recorder:
                     for number in numbers:
                         gradient = gradients[number]
                         if gradient is not None:
-                            found.seeds[place, number] = _kept(gradient)
+                            found.seeds[place, number] = kept(gradient)
             except Exception as error:
                 self.fail(error)
 
@@ -323,16 +379,6 @@ def _are(parameters: list[Any], weights: list[Any]) -> bool:
     return len(parameters) == len(weights) and all(
         one is other for one, (_, other, _, _) in zip(parameters, weights, strict=True)
     )
-
-
-def _kept(gradient: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Return a gradient to be kept: a copy, since autograd adds in place to what only it holds."""
-    gradient = gradient.detach()
-    small = gradient.numel() * gradient.element_size() <= MAX_COPY_BYTES
-    # A copy of one number shown many times would lie otherwise, and be computed with otherwise.
-    if small and gradient.layout is torch.strided and is_dense(gradient):
-        gradient = gradient.clone()
-    return gradient, version(gradient)
 
 
 def _why_not_there(module: torch.nn.Module) -> str:

@@ -16,7 +16,7 @@ from everybit.core.grid import header_word
 from everybit.guard.readout import read_words
 from everybit.probe.digest import memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
-from everybit.probe.memory import dtype_name, is_dense
+from everybit.probe.memory import dtype_name, is_dense, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from everybit.guard.readout import Word
 
 _MAX_DEPTH = 8
+#: Larger gradients that come into a call are held themselves, not copied.
+_MAX_COPY_BYTES = 64 << 20
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 #: Types whose bytes are all there is to them; others take the longer way.
 _DTYPES = frozenset(
@@ -176,6 +178,16 @@ def cut_off(value: Any) -> Any:
     if not any(isinstance(t, torch.Tensor) and t.requires_grad for _, t in leaves(value)):
         return value
     return _mapped(value, cut)
+
+
+def kept(gradient: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return a gradient to be kept: a copy, since autograd adds in place to what only it holds."""
+    gradient = gradient.detach()
+    small = gradient.numel() * gradient.element_size() <= _MAX_COPY_BYTES
+    # A copy of one number shown many times would lie otherwise, and be computed with otherwise.
+    if small and gradient.layout is torch.strided and is_dense(gradient):
+        gradient = gradient.clone()
+    return gradient, version(gradient)
 
 
 def _entries(value: Any) -> list[tuple[Any, Any]] | None:
