@@ -81,14 +81,19 @@ class Loop:
         self._autocast = autocast
 
     def gradients(self):
-        tokens, targets = self.batches.next()
+        self.gradients_of(*self.batches.next())
+
+    def gradients_of(self, tokens, targets):
         self.optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._autocast):
             loss = self.root(tokens, targets)
         loss.backward()
 
     def step(self):
-        self.gradients()
+        self.step_of(*self.batches.next())
+
+    def step_of(self, tokens, targets):
+        self.gradients_of(tokens, targets)
         self.optimizer.step()
 
     def step_with_isfinite(self):
@@ -113,7 +118,7 @@ def measure(step, num_steps, clock=None):
     return {name: value / num_steps for name, value in seconds.items()}
 
 
-def with_everybit(loop, num_steps, folder, settings, *, timed):
+def with_everybit(loop, num_steps, folder, settings, *, timed, closure=False):
     """Measure under a Guard; the time within it, or within the ranks' agreement, is its own."""
     import everybit
     from everybit.core.config import Config
@@ -124,7 +129,14 @@ def with_everybit(loop, num_steps, folder, settings, *, timed):
     config = Config().updated({**settings, "run": folder}, where="bench")
     with timed_method(owner, name) as clock:
         with everybit.Guard(loop.root, loop.optimizer, config=config) as guard:
-            seconds = measure(loop.step, num_steps, clock)
+
+            def step():
+                if closure:
+                    guard.step(loop.step_of, *loop.batches.next())
+                else:
+                    loop.step()
+
+            seconds = measure(step, num_steps, clock)
         assert not guard.findings, guard.verdict.to_json()
         skipped = [item.what for item in guard.coverage.skipped if item.promised]
         assert not skipped, skipped
@@ -161,7 +173,12 @@ def answer(loop, request):
     if variant.startswith("sdcguard"):
         return with_sdcguard(loop, num_steps, checked=variant.endswith("checked step"))
     return with_everybit(
-        loop, num_steps, request["folder"], request["settings"], timed=request["timed"]
+        loop,
+        num_steps,
+        request["folder"],
+        request["settings"],
+        timed=request["timed"],
+        closure=variant == "closure",
     )
 
 
