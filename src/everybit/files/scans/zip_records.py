@@ -51,8 +51,11 @@ class Entry:
         self.extra = extra
 
 
-def read_entries(source: ByteSource, start: int) -> list[Entry]:
+def read_entries(source: ByteSource, archive: Archive) -> list[Entry]:
     """Return the entries of a central directory, with their extra fields."""
+    if not archive.damages:
+        return [Entry(entry, place, entry.extra) for entry, place in archive.entries]
+    start = archive.directory_start
     data = source.read(start, min(source.size - start, _MAX_DIRECTORY_BYTES))
     found = []
     at = 0

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _MAX_ARCHIVES: Final = 100_000
 _PEEK_BYTES: Final = 1024 * 1024
+#: Small records of a torch archive, which are numbers or words.
+_WORDS: Final = ("/version", "/byteorder", "/.format_version", "/.storage_alignment",
+                 "/.data/serialization_id")  # fmt: skip
+_MAX_WORD_BYTES: Final = 64
 _METHODS: Final = {12: Kind.BZIP2, 93: Kind.ZSTD}
 
 
@@ -97,7 +101,7 @@ def _look_into_one(content: Content, walk: Walk) -> None:
         return
     if content.depth == 0 and content.member is None:
         walk.seen.archive = archive
-    entries = read_entries(source, archive.directory_start)
+    entries = read_entries(source, archive)
     tell_damages(content, walk, archive, entries)
     tell_entries(content, walk, entries)
     places = [_place(source, member) for member in archive.members]
@@ -133,6 +137,10 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
         walk.outcome.count("members")
         walk.members_left -= 1
         return
+    if content.depth == 0 and layout.root and _is_word(content.source, place):
+        walk.outcome.count("members")
+        walk.members_left -= 1
+        return
     child = Content(
         source=Window(content.source, place.start, place.end),
         path=content.path,
@@ -152,6 +160,20 @@ def _look_into_member(content: Content, walk: Walk, place: Place, layout: Layout
     from everybit.files.scans.zip_compressed import look_into_compressed
 
     look_into_compressed(walk, member, child, layout)
+
+
+def _is_word(source: ByteSource, place: Place) -> bool:
+    """Return whether a member is one of torch's small records: a number or the name of an order.
+
+    They are no pickle and of no other format, whatever name they have.
+    """
+    member = place.member
+    if member.method != zr.STORED or place.end - place.start > _MAX_WORD_BYTES:
+        return False
+    if not member.name.endswith(_WORDS):
+        return False
+    data = source.read(place.start, place.end - place.start).removesuffix(b"\n")
+    return data.isdigit() or data in (b"little", b"big")
 
 
 def _tell_checksum(walk: Walk, child: Content, member: Member) -> None:

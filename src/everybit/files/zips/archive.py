@@ -89,11 +89,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Archive:
-    """What an archive's directory says, and what in it cannot be right."""
+    """What an archive's directory says, and what in it cannot be right.
+
+    `entries` are those of the directory, each with its own offset in the file.
+    """
 
     members: tuple[Member, ...]
     damages: tuple[Damage, ...]
     directory_start: int
+    entries: tuple[tuple[zr.CentralEntry, int], ...] = ()
 
     @property
     def has_checksums(self) -> bool:
@@ -168,6 +172,7 @@ def read_archive(source: ByteSource) -> Archive:
         members=tuple(members),
         damages=tuple(damages[:_MAX_DAMAGES]),
         directory_start=directory.start,
+        entries=tuple(entries),
     )
 
 

@@ -72,6 +72,8 @@ def read_member(source: ByteSource, member: Member, limit: int) -> bytes:
     """
     if member.size > limit:
         raise _malformed(member, f"it has {member.size} bytes")
+    if member.method == STORED and member.size <= CHUNK_BYTES and not unreadable(member):
+        return source.read(member.start, member.end - member.start)
     return b"".join(bytes(chunk) for chunk in member_chunks(source, member))
 
 

@@ -40,7 +40,7 @@ class CentralEntry:
     """One entry of the central directory."""
 
     __slots__ = (
-        "attributes", "compressed_size", "crc", "disk", "flags", "header_offset", "length",
+        "attributes", "compressed_size", "crc", "disk", "extra", "flags", "header_offset", "length",
         "made_by", "method", "modified", "name", "raw_name", "size", "version_needed",
     )  # fmt: skip
 
@@ -56,6 +56,7 @@ class CentralEntry:
     size: int
     disk: int
     attributes: tuple[int, int]
+    extra: bytes
     header_offset: int
     length: int
 
@@ -114,6 +115,7 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
     made.size = size
     made.disk = disk
     made.attributes = (internal, external)
+    made.extra = extra
     made.header_offset = local
     made.length = length
     return made
