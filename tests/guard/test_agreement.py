@@ -100,7 +100,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     jobs = [Job(name=f"r{rank}", script=["agree.py", str(rank), "x"]) for rank in range(2)]
     ended = run_forked(place, jobs)
     assert [code for code, _, _ in ended.values()] == [0, 0], ended
-    assert not list(place.glob("store*"))  # Nothing is left beside the job's own store.
+    # everybit leaves nothing beside the job's own store. Whether that one stays is torch's affair:
+    # its file is deleted by the last process that counts down, and two may both think it is not.
+    assert {path.name for path in place.glob("store*")} <= {"store"}
     return [json.loads((place / f"results.{rank}").read_text()) for rank in range(2)]
 
 
