@@ -187,6 +187,7 @@ def change(state, path, value):
         (["storages", 0, "num_bytes"], 2**60), (["storages", 0, "num_bytes"], -1),
         (["storages", 0, "pieces"], []), (["storages", 0, "pieces"], None),
         (["storages", 0, "pieces", 0, "entry"], "nothing"), (["storages", 0, "pieces", 0], 3),
+        (["storages", 0, "pieces", 0, "entry"], {"a": []}), (["tree"], {"$storage": [[1]]}),
         (["storages", 0, "pieces", 0, "at"], 4), (["storages", 0, "pieces", 0, "digest"], "x"),
         (["storages", 0, "pieces", 0, "digest"], "tree:" + "0" * 32),
         (["storages", 0, "pieces", 0, "values_of"], "c"), (["storages", 0], None),

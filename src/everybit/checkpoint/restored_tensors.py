@@ -120,9 +120,9 @@ class Tensors:
 
     def storage(self, index: int) -> torch.UntypedStorage:
         """Return a storage by its number, the same one each time, its bytes read and tested."""
+        num_bytes = self._size_of(index)
         known = self._storages.get(index)
         if known is None:
-            num_bytes = self._size_of(index)
             told = self.sidecar.storages[index]
             if told.get("device") == "meta":
                 known = _new_storage(num_bytes, device="meta")
@@ -157,7 +157,7 @@ class Tensors:
             name = piece.get("entry") if isinstance(piece, dict) else None
             entry = self.sidecar.entries.get(name) if isinstance(name, str) else None
             if entry is None or name in self._used:
-                problem = "is used twice" if name in self._used else "is not in the files"
+                problem = "is used twice" if entry is not None else "is not in the files"
                 raise self.sidecar.wrong(f"entry {str(name)[:80]} of storage {index} {problem}")
             self._used.add(str(name))
             if entry[1].num_bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.errors import PathError
 from everybit.core.verdict import Skipped
+from everybit.files.scans.names import is_model, is_pickled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,11 +96,27 @@ def _walk(folder: Path, top: Path, above: tuple[Path, ...], found: Folder) -> It
                 found.skipped.append(Skipped(what=str(path.relative_to(folder)), why=why))
                 continue
             yield from _walk(path, top, (*above, real), found)
-        elif path.is_file():
+            continue
+        why, promised = _not_a_file(path)
+        if why:
+            name = str(path.relative_to(folder))
+            found.skipped.append(Skipped(what=name, why=why, promised=promised))
+        else:
             yield path
-        elif entry.is_symlink():
-            why = "it is a link that leads nowhere"
-            found.skipped.append(Skipped(what=path.name, why=why, promised=False))
+
+
+def _not_a_file(path: Path) -> tuple[str, bool]:
+    """Return why a path is no file that can be read, or "", and whether one was promised."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if path.is_symlink() and error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            return "it is a link that leads nowhere", False
+        return f"it cannot be read: {error.strerror}", True
+    if stat.S_ISREG(mode):
+        return "", False
+    # Who reads a pipe under a model's name gets what somebody else writes into it.
+    return "it is no regular file", is_model(path.name) or is_pickled(path.name)
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
