@@ -80,3 +80,22 @@ class Mismatch:
     num_bits: int = 0
     changes: tuple[Change, ...] = ()
     pattern: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrepeatable:
+    """An operation that gave something else from the same inputs, in repeats before the run.
+
+    Attributes:
+        module: The part of the model it belongs to, "" for its own code.
+        operation: Its name.
+        backward: Whether it is of the backward pass.
+        num_repeats: Repeats that were compared.
+        repeats_with: What makes it repeat, as calls of torch.
+    """
+
+    module: str
+    operation: str
+    backward: bool
+    num_repeats: int
+    repeats_with: tuple[str, ...]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Finding, Location, Severity, place_elements
 from everybit.core.link import Link
-from everybit.core.mismatch import Cause, Mismatch
+from everybit.core.mismatch import Cause, Mismatch, Unrepeatable
 from everybit.core.rule import rule
 
 if TYPE_CHECKING:
@@ -62,6 +62,37 @@ def judge_mismatch(found: Mismatch) -> Finding:
         remedy=remedy,
         severity=None if sure else Severity.WARNING,
         certainty=Certainty.PROOF if sure else Certainty.STRONG,
+    )
+
+
+def judge_unrepeatable(found: Unrepeatable, *, step: int, rank: int, cost: float | None) -> Finding:
+    """Return CMP703 for an operation that does not repeat.
+
+    Args:
+        found: The operation.
+        step: Updates finished or skipped before it.
+        rank: Rank of the process.
+        cost: Time of a step of the model with deterministic algorithms, over that without.
+    """
+    place = f"module {found.module}" if found.module else "the model's own code"
+    link = Link.GRAD if found.backward else Link.FORWARD
+    passing = "backward" if found.backward else "forward"
+    helps = " or ".join(found.repeats_with)
+    message = f"{found.operation} of {place} ({passing}) gives other bits from the same inputs"
+    message += f"; with {helps} it repeats" if helps else "; no setting tried makes it repeat"
+    evidence: dict[str, Any] = {
+        "verdict": str(Cause.NONDETERMINISTIC),
+        "operation": found.operation,
+        "preflight": True,
+        "num_repeats": found.num_repeats,
+        "repeats_with": list(found.repeats_with),
+    }
+    if cost is not None:
+        evidence["cost_of_determinism"] = round(cost, 3)
+    return rule("CMP703").finding(
+        message,
+        where=Location(step=step, rank=rank, link=link, module=found.module),
+        evidence=evidence,
     )
 
 

@@ -95,6 +95,7 @@ class Checks:
             rank=rank,
             every=config.replay_every,
             promised=config.replay_every != Config().replay_every,
+            preflight=config.preflight,
             audit=replicas.audit.take,
             keep=Keeper(run, config.incident_mb),
         )

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.boundary import Boundary
 from everybit.core.mismatch import Cause
 from everybit.core.verdict import Checked, Coverage, Skipped
-from everybit.detect.compute_mismatch import judge_mismatch
+from everybit.detect.compute_mismatch import judge_mismatch, judge_unrepeatable
 from everybit.guard.check import Check
 from everybit.guard.replay.compare import Difference, compare
 from everybit.guard.replay.investigate import investigate
 from everybit.guard.replay.obstacles import why_not
+from everybit.guard.replay.preflight import preflight
 from everybit.guard.replay.record import Recorder, expect_passes
 from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
 from everybit.guard.replay.standby import Affordable
@@ -47,6 +48,7 @@ class ReplayCheck(Check):
         rank: Rank of this process.
         every: Replay every so-manyeth checked step; 0 for never.
         promised: Whether the program has asked for it.
+        preflight: Tell at the first step which operations do not repeat.
         audit: Is called with each planned call that has repeated exactly, before it is let go of.
         keep: Keeps a call that has not, and returns its finding with what it kept.
     """
@@ -57,12 +59,15 @@ class ReplayCheck(Check):
         rank: int,
         every: int,
         promised: bool = False,
+        preflight: bool = False,
         audit: Audit | None = None,
         keep: Keep | None = None,
     ) -> None:
         self._rank = rank
         self._every = every
         self._promised = promised
+        self._preflight = preflight
+        self._num_preflight = 0
         self._audit = audit
         self._keep = keep
         self._num_steps = 0
@@ -142,6 +147,9 @@ class ReplayCheck(Check):
         if self._num_gradients:
             what = "gradients of these calls computed again"
             checked.append(Checked(what=what, count=self._num_gradients))
+        if self._num_preflight:
+            what = "operations of the first call, repeated before the run"
+            checked.append(Checked(what=what, count=self._num_preflight))
         promised = self._promised and not self._num_calls
         skipped = [
             Skipped(what=f"{count} calls of a model again", why=why, promised=promised)
@@ -150,6 +158,13 @@ class ReplayCheck(Check):
         if self._num_noisy:
             what = f"{self._num_noisy} calls of a model again"
             skipped.append(Skipped(what=what, why="the model does not repeat", promised=False))
+        if self._preflight and self._num_preflight:
+            what = "the loss, the update and other code outside the model: whether they repeat"
+            why = "hooks see the model only; guard.step repeats whole steps"
+            skipped.append(Skipped(what=what, why=why, promised=False))
+        elif self._preflight:
+            whys = "; ".join(self._skipped) or "no backward pass came through a model"
+            skipped.append(Skipped(what="preflight", why=whys))
         if self._fault:
             skipped.append(Skipped(what="calls of a model again", why=self._fault))
         return Coverage(checked=tuple(checked), skipped=tuple(skipped))
@@ -187,6 +202,7 @@ class ReplayCheck(Check):
             self._current = None
         self._let_go(self._done)
         planned = bool(self._every) and self._num_steps % self._every == 0
+        planned |= self._preflight and self._num_steps == 0
         if moment.root is None or not (planned or self._stands_by(moment)):
             return
         began = time.perf_counter()
@@ -251,9 +267,26 @@ class ReplayCheck(Check):
         findings: list[Finding] = []
         for each in ready:
             each.pass_ended()
+            if self._preflight and not self._num_preflight:
+                findings += self._fly_ahead(each.record)
             findings += self._replay(each.record)
             each.record.passes.clear()
         return findings
+
+    def _fly_ahead(self, record: CallRecord) -> Sequence[Finding]:
+        """Look at every operation of the first call that is gone through backward."""
+        if record.obstacle:
+            return ()
+        try:
+            found = preflight(record)
+        except CannotRepeatError:
+            return ()  # The replay that follows says why.
+        self._num_preflight += found.num_operations
+        self._noisy |= {(id(record.module()), each.module) for each in found.found}
+        return [
+            judge_unrepeatable(each, step=record.step, rank=self._rank, cost=found.cost)
+            for each in found.found
+        ]
 
     def _replay(self, record: CallRecord) -> Sequence[Finding]:
         try:

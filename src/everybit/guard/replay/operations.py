@@ -65,6 +65,12 @@ _ELSEWHERE: Final = _ON_CPU | {
 }
 
 
+#: Operations whose results hold whatever lay in the memory before.
+_UNFILLED: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
+)
+
+
 @dataclass(slots=True, eq=False)
 class Operation:
     """One operation that was carried out.
@@ -74,6 +80,7 @@ class Operation:
         module: The part that it belongs to.
         backward: Whether it is of the backward pass.
         device: The device of its result.
+        inputs: Digest words of the tensors it was given.
         words: Digest words of its results.
     """
 
@@ -81,6 +88,7 @@ class Operation:
     module: str
     backward: bool
     device: str
+    inputs: list[Word | None]
     words: list[Word | None]
 
     @property
@@ -109,22 +117,30 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._digests = digests
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = self._words([*args, *(kwargs or {}).values()])
         result = func(*args, **(kwargs or {}))
         tensors = [each for each in _flat(result) if isinstance(each, torch.Tensor)]
+        name = func.name().split("::")[-1].split(".")[0]
         node = torch._C._current_autograd_node()
         module = ""
         if self.trace is not None:
             module = self.trace.current if node is None else self.trace.owner(node._sequence_nr())
         self.found.append(
             Operation(
-                name=func.name().split("::")[-1].split(".")[0],
+                name=name,
                 module=module,
                 backward=node is not None,
                 device=tensors[0].device.type if tensors else "",
-                words=[word_of(tensor) for tensor in tensors] if self._digests else [],
+                inputs=given,
+                words=[] if name in _UNFILLED else self._words(tensors),
             )
         )
         return result
+
+    def _words(self, values: list[Any]) -> list[Word | None]:
+        if not self._digests:
+            return []
+        return [word_of(each) for each in _flat(values) if isinstance(each, torch.Tensor)]
 
 
 def _flat(result: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from everybit.probe.state import RngState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from everybit.guard.readout import Word
     from everybit.guard.replay.operations import Operations
@@ -59,6 +60,7 @@ def repeat(
     *,
     keep: Collection[tuple[int, int, int]] = (),
     operations: Operations | None = None,
+    mode: AbstractContextManager[Any] | None = None,
 ) -> Repeated:
     """Make a recorded call again, backward passes included.
 
@@ -69,6 +71,7 @@ def repeat(
         record: The call; its backward passes have ended.
         keep: Gradients that are wanted, by `(pass, node's place, edge)`.
         operations: Is to see every operation.
+        mode: Compute within this, otherwise as the call was.
 
     Raises:
         CannotRepeatError: It cannot be made again, or took another path.
@@ -87,7 +90,7 @@ def repeat(
     try:
         with repetition(), held.again(), settings.again():
             rng.restore()
-            with operations or nullcontext():
+            with mode or nullcontext(), operations or nullcontext():
                 _compute(record, module, found, failures, keep, operations)
     except DifferentPathError as error:
         raise CannotRepeatError(f"it took another path when it was repeated: {error}") from error

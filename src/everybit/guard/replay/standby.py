@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 #: Share of a step that a quick record of its calls may take; where it takes more, none is made.
-MAX_SHARE: Final = 0.003
+MAX_SHARE: Final = 0.002
 #: Steps after which what costs too much is tried again.
 RETRY: Final = 512
 _WEIGHT: Final = 0.2
