@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from everybit.report.catalogue_drill import DRILL_WORDS
+
 #: `{key: (English, Chinese)}`; `{name}` is filled in, `one|many` is chosen by `{n}`.
 WORDS: Final[dict[str, tuple[str, str]]] = {
     # The bar
@@ -331,4 +333,5 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "yes": ("yes", "是"),
     "no": ("no", "否"),
     "none": ("none", "无"),
+    **DRILL_WORDS,
 }

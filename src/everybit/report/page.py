@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from everybit.report.catalogue import WORDS
@@ -21,6 +18,7 @@ from everybit.report.sections_html import (
     draw_environment,
     draw_next,
 )
+from everybit.report.self_contained import draw_head, read_file
 from everybit.report.timelines_data import as_script_text
 from everybit.report.timelines_html import draw_timelines
 from everybit.report.words import Said, say, tell
@@ -67,8 +65,8 @@ def render_page(
         version: Version of everybit.
         world_size: Number of ranks the run was started with, None where unknown.
     """
-    style = _file("vendor/uPlot.min.css") + _file("style.css")
-    scripts = [_file("vendor/uPlot.iife.min.js"), _file("page.js"), _file("charts.js")]
+    style = read_file("vendor/uPlot.min.css") + read_file("style.css")
+    scripts = [read_file("vendor/uPlot.iife.min.js"), read_file("page.js"), read_file("charts.js")]
     shown = {finding.id for finding in verdict.findings[:NUM_SHOWN]}
     steps = suggest_steps(run, verdict, logs)
     sections: list[tuple[str, str | None, Markup]] = [
@@ -99,35 +97,9 @@ def render_page(
         tag("script", _words(verdict, run), type="application/json", id="words"),
         [tag("script", script) for script in scripts],
     ]
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, scripts)),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", _title(verdict, run).en),
-        tag("style", Markup(style)),
-    ]
-    page = tag("html", tag("head", head), tag("body", body), lang="en")
+    head = draw_head(_title(verdict, run).en, style, scripts)
+    page = tag("html", head, tag("body", body), lang="en")
     return f"<!doctype html>\n{page}\n"
-
-
-def _file(name: str) -> Markup:
-    return Markup(files("everybit.report").joinpath(name).read_text(encoding="utf-8"))
-
-
-def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Allow this page's own style and scripts and nothing else, no request of any kind."""
-    allowed = " ".join(_hashed(script) for script in scripts)
-    return (
-        f"default-src 'none'; style-src {_hashed(style)}; script-src {allowed}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hashed(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _title(verdict: Verdict, run: str) -> Said:

@@ -1,0 +1,157 @@
+"""A process of a drill on a script: `python -m everybit.api.drilled SPEC [SURVEY]`.
+
+SPEC is a JSON file that says what to run. With SURVEY the script is trained undisturbed, and SURVEY
+becomes a JSON file of what was seen. Without, this is a worker that answers trials, each in a child
+of its own. What the script prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from everybit.core.finding import Finding
+    from everybit.drill.script import ScriptTraining
+    from everybit.drill.trial import Outcome, Trial
+
+
+def main() -> None:
+    """Answer one survey, or trials until stdin ends."""
+    spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if len(sys.argv) > 2:
+        os.dup2(2, 1)
+        Path(sys.argv[2]).write_text(json.dumps(_survey(spec)), encoding="utf-8")
+        return
+    import everybit.drill.script  # noqa: F401 - what every child needs, once
+    from everybit.drill.executor import answer_lines
+
+    answer_lines(lambda trial: _in_child(spec, trial))
+
+
+def _in_child(spec: Mapping[str, Any], trial: Trial) -> Outcome:
+    """Run the script in a child that has everything imported already."""
+    from everybit.drill.executor import ended
+    from everybit.drill.trial import Outcome
+
+    with tempfile.TemporaryDirectory(prefix="everybit-drill-") as folder:
+        out = Path(folder) / "outcome.json"
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                told = _try(spec, trial).to_json()
+                out.write_text(json.dumps(told), encoding="utf-8")
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        _, how = os.waitpid(child, 0)
+        if not out.exists():
+            return ended(trial, os.waitstatus_to_exitcode(how), [])
+        return Outcome.from_json(json.loads(out.read_text(encoding="utf-8")))
+
+
+def _survey(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Train undisturbed and without a Guard."""
+    from everybit.drill.script import ScriptTraining
+
+    training = ScriptTraining(spec["steps"])
+    raised = _run(spec, training)
+    trained = training.trained
+    return {
+        **training.survey(),
+        "words": trained.words,
+        "loss": trained.loss,
+        "seconds": trained.seconds,
+        "raised": raised,
+    }
+
+
+def _try(spec: Mapping[str, Any], trial: Trial) -> Outcome:
+    """Train under a Guard, with the trial's fault."""
+    import logging
+
+    from everybit.core.config import Config
+    from everybit.drill.script import ScriptTraining, computed_of
+    from everybit.guard import Guard
+
+    logging.getLogger("everybit").setLevel(logging.CRITICAL)
+    clean = spec["clean"]
+    training = ScriptTraining(spec["steps"], trial, computed_of(clean["computed"]))
+    with tempfile.TemporaryDirectory(prefix="everybit-drill-") as folder:
+        config = Config().updated(spec["settings"])
+        guard = Guard(run=Path(folder) / "run", config=config)
+        with guard:
+            raised = _run(spec, training)
+    return _outcome(trial, training, guard.findings, raised, clean)
+
+
+def _outcome(
+    trial: Trial,
+    training: ScriptTraining,
+    findings: tuple[Finding, ...],
+    raised: str,
+    clean: Mapping[str, Any],
+) -> Outcome:
+    from everybit.drill.judging import outcome_of
+    from everybit.drill.trial import Fate, Outcome, Site
+
+    trained = training.trained
+    if trial.site is not Site.CLEAN:
+        planted = training.planted
+        return outcome_of(
+            trial,
+            findings,
+            truth=planted.truth if planted else [],
+            trained=trained,
+            clean_words=clean["words"],
+            clean_loss=clean["loss"],
+            raised=raised,
+            absent=planted.absent if planted else "no optimizer was built",
+        )
+    same = trained.words == clean["words"]
+    alarms = [f for f in findings if f.severity != "note"]
+    return Outcome(
+        trial=trial,
+        fate=Fate.CLEAN if same and not alarms and not raised else Fate.ALARM,
+        rules=tuple(dict.fromkeys(f.rule for f in findings)),
+        same_end=same,
+        loss=trained.loss,
+        clean_loss=clean["loss"],
+        steps=len(trained.words),
+        seconds=trained.seconds,
+        bare_seconds=clean["seconds"],
+        detail=raised or ("" if same else "the guarded run has other bits than the bare one"),
+    )
+
+
+def _run(spec: Mapping[str, Any], training: ScriptTraining) -> str:
+    """Run the script under `training`; return the error that ended it, or nothing."""
+    from everybit.api.program import find_program
+    from everybit.drill.script import EnoughError
+
+    program = find_program(spec["target"], module=False)
+    try:
+        with program.in_place(list(spec["args"])), training:
+            program.execute()
+    except EnoughError:
+        return ""
+    except SystemExit as end:
+        return "" if end.code in (None, 0) else f"it exits with {end.code}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    return ""
+
+
+if __name__ == "__main__":
+    main()

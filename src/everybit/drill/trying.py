@@ -1,0 +1,154 @@
+"""Carry out one trial: train under a Guard, break something, and judge what was said."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from everybit.core.config import Config
+from everybit.drill.checkpoint_file import try_file
+from everybit.drill.judging import outcome_of
+from everybit.drill.planting import Planted
+from everybit.drill.subjects import Training, build
+from everybit.drill.training_run import STEPS, Trained, reference, train
+from everybit.drill.trial import Fate, Outcome, Site, Trial
+from everybit.guard import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from everybit.core.finding import Finding
+
+#: What the Guard of a drill is set to: every check that is exact, at every step.
+SETTINGS: dict[str, Any] = {
+    "every": 1,
+    "replay_every": 1,
+    "on_finding": "heal",
+    "shadow": True,
+    "incident_mb": 0,
+}
+
+
+def run_trial(trial: Trial, settings: Mapping[str, Any] = SETTINGS) -> Outcome:
+    """Carry out a trial on a built-in subject, on one thread.
+
+    Args:
+        trial: What to try.
+        settings: Of the Guard, over its defaults; files and variables are not looked at.
+    """
+    with _quiet():
+        if trial.site is Site.CHECKPOINT:
+            return try_file(trial)
+        if trial.site is Site.CLEAN:
+            return _clean(trial, settings)
+        return _broken(trial, settings)
+
+
+def _clean(trial: Trial, settings: Mapping[str, Any]) -> Outcome:
+    bare = train(build(trial.subject, trial.dtype, trial.seed), trial.step)
+    guarded, findings = _guarded(trial, settings, trial.step, build_seed=trial.seed)
+    same = guarded.words == bare.words
+    alarms = [f for f in findings if f.severity != "note"]
+    return Outcome(
+        trial=trial,
+        fate=Fate.CLEAN if not alarms and same else Fate.ALARM,
+        rules=tuple(dict.fromkeys(f.rule for f in findings)),
+        same_end=same,
+        loss=guarded.loss,
+        clean_loss=bare.loss,
+        steps=trial.step,
+        seconds=guarded.seconds,
+        bare_seconds=bare.seconds,
+        detail="" if same else "the guarded run has other bits than the bare one",
+    )
+
+
+def _broken(trial: Trial, settings: Mapping[str, Any]) -> Outcome:
+    clean = reference(trial.subject, trial.dtype)
+    raised = ""
+    planted: list[Planted] = []
+    findings: Sequence[Finding] = ()
+    trained = Trained()
+
+    def plant(training: Training) -> Planted:
+        planted.append(Planted(trial, training.model, training.optimizer, clean.computed))
+        return planted[0]
+
+    try:
+        trained, findings = _guarded(trial, settings, STEPS, plant=plant)
+    except _Raised as error:
+        trained, findings, raised = error.trained, error.findings, error.told
+    (one,) = planted
+    return outcome_of(
+        trial,
+        findings,
+        truth=one.truth,
+        trained=trained,
+        clean_words=clean.run.words,
+        clean_loss=clean.run.loss,
+        raised=raised,
+        absent=one.absent,
+    )
+
+
+class _Raised(Exception):  # noqa: N818 - it carries what was there when an error came
+    def __init__(self, trained: Trained, findings: Sequence[Finding], told: str) -> None:
+        super().__init__(told)
+        self.trained = trained
+        self.findings = findings
+        self.told = told
+
+
+def _guarded(
+    trial: Trial,
+    settings: Mapping[str, Any],
+    steps: int,
+    *,
+    plant: Callable[[Training], Planted] | None = None,
+    build_seed: int = 0,
+) -> tuple[Trained, Sequence[Finding]]:
+    """Train under a Guard; raises `_Raised` where the training ended with an error."""
+    training = build(trial.subject, trial.dtype, build_seed)
+    config = Config().updated(settings)
+    trained = Trained()
+    told = ""
+    with tempfile.TemporaryDirectory(prefix="everybit-drill-", dir=_fast()) as folder:
+        guard = Guard(training.model, training.optimizer, run=Path(folder) / "run", config=config)
+        planted = plant(training) if plant else None
+        try:
+            with guard:
+                if planted is None:
+                    train(training, steps, into=trained)
+                else:
+                    with planted:
+                        train(training, steps, planted.before_step, into=trained)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"[:200]
+    if told:
+        raise _Raised(trained, guard.findings, told)
+    return trained, guard.findings
+
+
+def _fast() -> str | None:
+    """A folder in memory, where there is one: a drill writes hundreds of small runs."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() else None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """One thread, and no word of what the Guard finds: the outcome tells it."""
+    logger = logging.getLogger("everybit")
+    threads, level = torch.get_num_threads(), logger.level
+    torch.set_num_threads(1)
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        logger.setLevel(level)
