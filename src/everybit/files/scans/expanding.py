@@ -29,6 +29,8 @@ _MARKS: Final = {
     Kind.ZSTD: b"\x28\xb5\x2f\xfd",
     Kind.LZ4: b"\x04\x22\x4d\x18",
 }
+#: A frame of zstd or lz4 that decompressors pass over: a byte from 0x50 to 0x5f, then these.
+_SKIPPED: Final = b"\x2a\x4d\x18"
 
 
 class ExpandError(Exception):
@@ -107,7 +109,7 @@ class _Zlib:
 
 
 class _Buffered:
-    """A decompressor that keeps the input it could not use yet (bz2, lzma, zstd)."""
+    """A decompressor that keeps the input it could not use yet (bz2, lzma, zstd of Python 3.14)."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -128,21 +130,30 @@ class _Buffered:
 
 
 class _Whole:
-    """A decompressor with no bound on its output a call; fed so little that it stays small."""
+    """A decompressor with no bound on its output a call; fed so little that it stays small.
+
+    At first it is fed byte by byte: what it gives before it finds damage is then kept, as a loader
+    gets it that reads on demand. A payload is short, and so is all of such a stream.
+    """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._num_fed = 0
+        self._rest = b""
 
     @property
     def eof(self) -> bool:
         return bool(self._stream.eof)
 
     def feed(self, data: bytes, limit: int) -> tuple[bytes, bytes]:
-        return self._stream.decompress(data[:_SIP_BYTES]), data[_SIP_BYTES:]
+        size = 1 if self._num_fed < _SIP_BYTES else _SIP_BYTES
+        self._num_fed += size
+        self._rest = data[size:]
+        return self._stream.decompress(data[:size]), self._rest
 
     @property
     def unused(self) -> bytes:
-        return bytes(getattr(self._stream, "unused_data", b"") or b"")
+        return bytes(self._stream.unused_data or b"") + self._rest
 
 
 class _Again(bytes):
@@ -171,22 +182,22 @@ def _open(kind: Kind) -> _Stream:
         return _open_zstd()
     if kind is Kind.LZ4:
         try:
-            import lz4.frame  # type: ignore[import-not-found]
+            import lz4.frame
         except ImportError:
             raise NoLibraryError("it is lz4, and the package lz4 is not installed") from None
-        return _Buffered(lz4.frame.LZ4FrameDecompressor())
+        return _Whole(lz4.frame.LZ4FrameDecompressor())
     raise ExpandError(f"{kind} is no stream that can be read")
 
 
 def _open_zstd() -> _Stream:
     try:
-        from compression import zstd  # type: ignore[import-not-found]
+        from compression import zstd
     except ImportError:
         pass
     else:
         return _Buffered(zstd.ZstdDecompressor())
     try:
-        import zstandard  # type: ignore[import-not-found]
+        import zstandard
     except ImportError:
         what = "it is zstd, and the package zstandard is not installed"
         raise NoLibraryError(what) from None
@@ -232,8 +243,10 @@ def expand(
                     if len(pending) < _MARK_BYTES:
                         carried = pending
                         break
-                    if not pending.startswith(_MARKS.get(kind, b"\0")):
+                    further = _next_kind(kind, pending)
+                    if further is None:
                         return
+                    kind = further
                     stream = _open(kind)
                 piece, pending = stream.feed(pending, _PIECE_BYTES)
                 grown += len(piece)
@@ -257,6 +270,23 @@ def expand(
         raise
     if stream is not None:
         raise ExpandError(f"its {kind} stream ends too early")
+
+
+def is_skipped_frame(head: bytes) -> bool:
+    """Return whether a frame begins that decompressors of zstd and lz4 pass over."""
+    return b"P" <= head[:1] <= b"_" and head[1:4] == _SKIPPED
+
+
+def _next_kind(kind: Kind, data: bytes) -> Kind | None:
+    """Return what a further stream is that begins here, None where none does.
+
+    A frame to be skipped may stand before either of zstd and lz4, and says of itself neither.
+    """
+    if kind not in (Kind.ZSTD, Kind.LZ4):
+        return kind if data.startswith(_MARKS.get(kind, b"\0")) else None
+    if is_skipped_frame(data):
+        return kind
+    return next((each for each in (Kind.ZSTD, Kind.LZ4) if data.startswith(_MARKS[each])), None)
 
 
 def _bound(walk: Walk, num_bytes: int, grown: int, packed: int) -> None:

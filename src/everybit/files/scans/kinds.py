@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.scans.content import Kind
+from everybit.files.scans.expanding import is_skipped_frame
 from everybit.files.scans.names import is_pickled
 from everybit.files.scans.pickle_start import acts_as_pickle, is_old_pickle
 
@@ -81,6 +82,8 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
         return Kind.TORCH_LEGACY if _LEGACY_MAGIC in head[:24] else _PICKLE
     if head.startswith(_ALL_MARKS):
         return next(kind for mark, kind in _MARKS if head.startswith(mark))
+    if is_skipped_frame(head):
+        return Kind.ZSTD  # or lz4, which is seen where the frame ends
     if head[:2] == b"MZ" and b"PE\0\0" in head:
         return Kind.NATIVE
     if _is_tar(head):
