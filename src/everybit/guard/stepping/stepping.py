@@ -8,19 +8,20 @@ before any of them computes again: their collectives would hang else.
 
 from __future__ import annotations
 
-from enum import IntEnum
+import contextlib
+import time
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from everybit.core.config import OnFinding
 from everybit.core.errors import StoppedError
-from everybit.core.link import Link
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.guard.agreement import Agreement
 from everybit.guard.meeting import job_ranks
 from everybit.guard.stepping.attempt import Attempt, is_damage
 from everybit.guard.stepping.carried import Arguments, Carried, healed_from
 from everybit.guard.stepping.count import StepCount
+from everybit.guard.stepping.deciding import Wish, Witness
 from everybit.guard.stepping.plan import Plan
 from everybit.guard.stepping.settling import Settlement
 from everybit.guard.stepping.trace import Trace, first_difference
@@ -36,19 +37,6 @@ if TYPE_CHECKING:
     from everybit.guard.response import Response
     from everybit.guard.watch import Watch
     from everybit.probe.state import State
-
-#: Computations that have to agree before the first mismatch of a run is believed.
-_FIRST_ALIKE: Final = 3
-#: Steps in a row of which no two computations agree, before it is left at that.
-_MAX_UNLIKE: Final = 2
-
-
-class Wish(IntEnum):
-    """What a rank wants done with a step; the highest of all ranks is done."""
-
-    ACCEPT = 0
-    REPEAT = 1
-    FIRST = 2
 
 
 class Stepping:
@@ -86,11 +74,9 @@ class Stepping:
         self._carried = Carried(watch.state.members)
         self._agreement: Agreement | None = None
         self._proven: State | None = None
-        self._given_up = ""
+        self._witness = Witness()
         self._num_steps = 0
-        self._num_exact = 0
         self._num_again = 0
-        self._num_unlike = 0
         self._late = 0
 
     def carry(self, *items: Any) -> None:
@@ -116,12 +102,12 @@ class Stepping:
             what = "steps computed again after a finding"
             why = "the batch is the loop's own: `guard.step(fn, batch)` computes a step again"
             return Coverage(skipped=(Skipped(what=what, why=why),))
-        checked = [Checked(what="whole steps that repeated exactly", count=self._num_exact)]
+        checked = [Checked(what="whole steps that repeated exactly", count=self._witness.num_exact)]
         if self._num_again:
             checked.append(Checked(what="steps computed again", count=self._num_again))
         skipped = []
-        if self._given_up:
-            skipped.append(Skipped(what="replay of whole steps", why=self._given_up))
+        if self._witness.given_up:
+            skipped.append(Skipped(what="replay of whole steps", why=self._witness.given_up))
         if self._late:
             why = "the ranks could not agree: a rank was late, or gone"
             skipped.append(Skipped(what=f"{self._late} steps computed again", why=why))
@@ -132,8 +118,13 @@ class Stepping:
         """Compute a step."""
         if self._course.journal is None or self._course.holder is not None:
             return fn(*args, **kwargs)  # Not entered, or a step within a step.
+        number, self._num_steps = self._num_steps, self._num_steps + 1
+        replayed = self._is_due(number)
+        if not (replayed or self._rewinds) or not self._course.is_checked(self._course.step):
+            self._proven = None
+            return fn(*args, **kwargs)
         self._test_start()
-        plan: Plan | None = self._fence(self._begin, args, kwargs)
+        plan: Plan | None = self._fence(self._begin, replayed, args, kwargs)
         if plan is None:
             return fn(*args, **kwargs)
         while True:
@@ -168,12 +159,7 @@ class Stepping:
         self._course.tell(found, self._course.step)
         return found
 
-    def _begin(self, args: Any, kwargs: Any) -> Plan | None:
-        number, self._num_steps = self._num_steps, self._num_steps + 1
-        replayed = self._is_due(number)
-        if not self._course.is_checked(self._course.step) or not (replayed or self._rewinds):
-            self._proven = None
-            return None
+    def _begin(self, replayed: bool, args: Any, kwargs: Any) -> Plan:
         start = self._carried.capture(self._proven)
         self._proven = None
         return Plan(
@@ -188,7 +174,7 @@ class Stepping:
     def _is_due(self, number: int) -> bool:
         """Whether a step is computed twice in any case."""
         every = self._config.replay_every
-        if not every or self._given_up:
+        if not every or self._witness.given_up:
             return False
         # DDP lays its buckets out anew after its first step: that one cannot repeat.
         first = 1 if job_ranks()[1] > 1 else 0
@@ -202,6 +188,8 @@ class Stepping:
         if trace is not None:
             self._fence(trace.install)
         self._course.holder = attempt
+        record = self._course.record
+        began, spent_s = time.perf_counter(), record.spent_s
         try:
             attempt.value = fn(*args, **kwargs)
         except Exception as error:
@@ -218,6 +206,8 @@ class Stepping:
             self._course.holder = None
             if trace is not None:
                 trace.remove()
+            if plan.attempts:  # The Guard's own doing, all of it.
+                record.spent_s = spent_s + time.perf_counter() - began
         plan.attempts.append(attempt)
         self._fence(self._close, plan, attempt)
 
@@ -247,7 +237,7 @@ class Stepping:
             return Wish.ACCEPT
         if len(plan.attempts) == 1 and plan.replayed:
             return Wish.REPEAT
-        mine = self._wish(plan)
+        mine = self._witness.wish(plan)
         if job_ranks()[1] > 1:
             mine = self._agreed(mine, plan.step)
         limit = 2 + self._config.max_rewinds
@@ -258,44 +248,6 @@ class Stepping:
         if mine is Wish.REPEAT and len(plan.attempts) > 1:
             self._hold_differences(plan)
         return mine
-
-    def _wish(self, plan: Plan) -> Wish:
-        last, count = plan.last, len(plan.attempts)
-        if count == 1:
-            return Wish.REPEAT if last.is_suspect else Wish.ACCEPT
-        if self._draws_itself(plan):
-            return Wish.FIRST
-        if last.is_damaged:
-            return Wish.REPEAT
-        alike = plan.num_like_last
-        if alike == count:
-            return Wish.ACCEPT
-        damaged = sum(each.is_damaged for each in plan.attempts)
-        if self._num_exact or damaged:
-            return Wish.ACCEPT if alike > 1 or self._does_not_repeat(plan) else Wish.REPEAT
-        if count >= _FIRST_ALIKE and alike == 1:
-            return Wish.ACCEPT  # It does not repeat at all.
-        return Wish.ACCEPT if alike >= _FIRST_ALIKE else Wish.REPEAT
-
-    def _does_not_repeat(self, plan: Plan) -> bool:
-        return bool(self._given_up) and not plan.replayed
-
-    def _draws_itself(self, plan: Plan) -> bool:
-        """Whether the second computation of a run's first test was given another batch."""
-        if self._num_exact or len(plan.attempts) != 2:
-            return False
-        first, second = plan.attempts
-        if second.error is not None and first.error is None:
-            raised = type(second.error).__name__
-            self._given_up = f"computing the first step again raised {raised}: it draws its batch?"
-            return True
-        if first.trace is None or second.trace is None:
-            return False
-        event, _ = first_difference(first.trace, second.trace)
-        if event is None or event.key[0] is not Link.BATCH:
-            return False
-        self._given_up = "the step's function draws its batch itself: give it as an argument"
-        return True
 
     def _hold_differences(self, plan: Plan) -> None:
         """Let the next computation keep the values in which the last ones part."""
@@ -322,6 +274,10 @@ class Stepping:
     def _settle(self, plan: Plan) -> Any:
         """Tell what there is to tell, and go on from the last computation."""
         value = plan.last.value
+        if self._fence.fault:
+            with contextlib.suppress(Exception):
+                self._tell_all(plan)
+            return value
         is_elsewhere = self._is_elsewhere(plan)
         found: list[Finding] = self._fence(self._told, plan, is_elsewhere) or []
         self._checks.let_go()
@@ -340,7 +296,9 @@ class Stepping:
         return bool(agreed is not None and agreed.known and agreed.value > level)
 
     def _settlement(self, plan: Plan) -> Settlement:
-        return Settlement(plan.attempts, step=plan.step, rank=self._rank, num_exact=self._num_exact)
+        return Settlement(
+            plan.attempts, step=plan.step, rank=self._rank, num_exact=self._witness.num_exact
+        )
 
     def _told(self, plan: Plan, is_elsewhere: bool) -> list[Finding]:
         settled = self._settlement(plan)
@@ -351,8 +309,7 @@ class Stepping:
         else:
             found = settled.findings(is_elsewhere=is_elsewhere)
             if len(settled.alike) > 1:
-                self._num_exact += 1
-                self._num_unlike = 0
+                self._witness.note_alike()
         if count > usual:
             self._num_again += 1
             self._course.record.observe(
@@ -371,16 +328,14 @@ class Stepping:
 
     def _unlike(self, settled: Settlement) -> list[Finding]:
         """Return what is told where no two computations agree."""
-        if self._num_exact:
+        if self._witness.num_exact:
             return settled.findings()
-        self._num_unlike += 1
-        if self._num_unlike >= _MAX_UNLIKE:
-            self._given_up = "it does not repeat: no two computations of a step agree"
+        self._witness.note_unlike()
         return settled.nondeterminism()
 
     def _give_up_going_back(self, plan: Plan, why: str | None) -> None:
         """End what cannot be put back."""
-        self._given_up = self._given_up or why or self._fence.fault
+        self._witness.given_up = self._witness.given_up or why or self._fence.fault
         if self._rewinds and why:
             self._stop(plan, why)
 
