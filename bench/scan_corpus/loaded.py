@@ -8,6 +8,7 @@ import json
 import pickle
 import struct
 import tarfile
+import zipfile
 import zlib
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +107,27 @@ def _stepped_over() -> bytes:
     return whole(Code(text("NumpyArrayWrapper") + b"0" + _load(late).opcodes))
 
 
+def _compressed(member: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, data)
+        if "/" in member:
+            archive.writestr(member.replace("data.pkl", "version"), "3\n")
+    return out.getvalue()
+
+
+def _array(descr: str) -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}\n".encode()
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    return _compressed("a.npy", start + whole(shell()))
+
+
+def _as_header() -> bytes:
+    """A long text to an unpickler; by its first bytes, safetensors."""
+    start = b"X" + struct.pack("<I", 2000) + b"\0\0\0{" + b"a" * 1996
+    return _compressed("archive/data.pkl", start + b"0" + _OLD)
+
+
 # name, data, loader, proof
 _FILES: Final = (
     ("late-in-bytes.pkl", whole(_load(_LATE)), "pickle", CANARY),
@@ -116,6 +138,9 @@ _FILES: Final = (
     ("empty-blocks.z", _empty_blocks(), "joblib", CANARY),
     ("tar-link.pt", _tar_link(), "torch", CANARY),
     ("source-of-a-made-up-class.pt", _module_source(), "torch", "everybit-canary.patch"),
+    ("objects-by-a-list-of-dtypes.npz", _array("'i4,O'"), "numpy", CANARY),
+    ("objects-by-an-escape.npz", _array("'\\x4f'"), "numpy", CANARY),
+    ("safetensors-by-its-start.pt", _as_header(), "torch", CANARY),
     ("agent-of-protocol-0.json", _agent(_OLD), "", CANARY),
     ("agent-escaped.json", _agent(whole(shell())).replace(b'"gA', b'"\\u0067A'), "", CANARY),
 )

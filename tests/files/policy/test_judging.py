@@ -116,7 +116,8 @@ def test_what_picklers_only_name_is_safe_where_it_is_not_called(qualified):
     [
         "__main__:Config", "my.project:Model", "stable_baselines3.common.buffers:ReplayBuffer",
         "builtins:print", "torch.nn.modules.linear:helper",
-        "torch.nn.modules.linear:Linear.forward",
+        "torch.nn.modules.linear:Linear.forward", "torch.optim._stateless:NamedTuple",
+        "torch.ao.quantization.observer:ABCMeta", "torch.nn.modules.activation:F",
         "numpy:sum", "collections:OrderedDict.fromkeys", "sklearn.svm._classes:SVC",
         # The nearest to what is dangerous: a module of one's own, a method, a longer name.
         "ossified:system_config", "my.os_tools:Reader", "model.pickler:Pickler",

@@ -50,5 +50,5 @@ def is_safe(module: str, name: str) -> bool:
     if f"{module}.{name}" in safe_names():
         return True
     # A class has a capital letter; a function that happens to live there is not let through.
-    is_class = name.isidentifier() and name[:1].isupper()
+    is_class = name.isidentifier() and name[:1].isupper() and name not in safe_torch.IMPORTED
     return is_class and f"{module}.".startswith(safe_torch.CLASS_MODULES)

@@ -127,3 +127,14 @@ CLASS_MODULES: Final = (
     "torch.ao.quantization.observer",
     "torch.nn.quantized.modules.",
 )
+#: Names in these modules that are no class of theirs: what they import, and what typing gives them.
+#: A pickler names a class by the module that defines it.
+_IMPORTED_NAMES: Final = (
+    "ABC ABCMeta Any Args BackwardHook Buffer Callable ClassVar Counter DeviceDict DeviceDtypeDict "
+    "DeviceLikeType Enum F Function GlobalOptimizerPostHook GlobalOptimizerPreHook Hashable "
+    "Indices Iterable Iterator Kwargs List Literal Mapping MutableMapping NamedTuple Node Optional "
+    "OrderedDict PackedSequence ParamSpec Parameter ParamsT Protocol RemovableHandle Self Sequence "
+    "StateDict SupportsFloat Tensor TensorListList TypeAlias TypeVar TypedDict "
+    "UninitializedBuffer UninitializedParameter Union"
+)
+IMPORTED: Final = frozenset(_IMPORTED_NAMES.split())

@@ -59,6 +59,13 @@ def is_old_pickle(source: ByteSource, head: bytes, *, meant: bool) -> bool:
     return first.error is None or bool(first.calls or first.touches)
 
 
+def may_go_on_as_pickle(head: bytes) -> bool:
+    """Return whether these first bytes, all that is known, end within what reads as a pickle."""
+    if not head or head[0] not in _FIRST:
+        return False
+    return isinstance(read_pickles(head, max_steps=_MAX_STEPS).pickles[0].error, PickleEndsError)
+
+
 def acts_as_pickle(source: ByteSource, head: bytes) -> bool:
     """Return whether an unpickler, given what begins as another format, would call something.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.files.scans.content import Kind
-from everybit.files.scans.names import is_surely_pickled
+from everybit.files.scans.names import is_pickled, is_surely_pickled
+from everybit.files.scans.pickle_start import may_go_on_as_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everybit.files.scans.walk import Walk
     from everybit.files.zips.archive import Member
 
-_OBJECTS: Final = rb"['\"][|<>=]?O\d*['\"]|object"
+_HEAD_BYTES: Final = 1024
 _NATIVE: Final = (".so", ".dll", ".dylib", ".pyd", ".cubin")
 _MAX_CODE_BYTES: Final = 8 * 1024 * 1024
 _MAX_LISTED: Final = 16
@@ -89,13 +89,10 @@ class Layout:
 
         kinds = recognise(probe)
         if kinds == (Kind.NPY,):
-            head = probe.source.read(0, probe.source.size)
-            return re.search(_OBJECTS, head) is not None or b"\n" not in head
-        if kinds == (Kind.SAFETENSORS,):
-            return False
-        if kinds == (Kind.OTHER,):
+            return _may_hold_objects(probe)
+        if kinds in ((Kind.SAFETENSORS,), (Kind.OTHER,)):
             # An archive shows itself at its end only where something stands before it.
-            return is_surely_pickled(probe.name)
+            return is_pickled(probe.name) or may_go_on_as_pickle(probe.source.read(0, _HEAD_BYTES))
         return True
 
     def note(self, name: str, child: Content) -> None:
@@ -134,3 +131,14 @@ class Layout:
                 severity=Severity.WARNING,
                 remedy="Load it only from a builder that you trust, or build it again yourself.",
             )
+
+
+def _may_hold_objects(probe: Content) -> bool:
+    """Return whether the first bytes of an array do not prove that it holds numbers alone."""
+    from everybit.files.damage import MalformedError
+    from everybit.files.formats.npy import read_header
+
+    try:
+        return read_header(probe.source).num_bytes is None
+    except MalformedError:
+        return True
