@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _c10d: Any = torch.distributed
 _YES: Final = "yes"
 _POLL_S: Final = 0.02
+#: A group that is being made is waited for so long where this rank leaves.
+_LAST_WAIT_S: Final = 5.0
 #: A round that a rank never comes to is waited for in a thread of gloo's, which costs nothing.
 _NEVER: Final = timedelta(days=7)
 _NUMBERS: dict[str, itertools.count[int]] = {}
@@ -81,7 +83,8 @@ class Meeting:
         self.store: Any = None
         self._file = ""
         self._job_store: Any = torch.distributed.distributed_c10d._get_default_store()
-        _start(self._meet)
+        self._parted = threading.Event()
+        self._thread = _start(self._meet)
 
     @property
     def is_over(self) -> bool:
@@ -134,7 +137,8 @@ class Meeting:
                 return self._decide(store, self._same_settings(store))
             if time.monotonic() > deadline:
                 return self._decide(store, self._who_is_missing(store))
-            time.sleep(_POLL_S)
+            if self._parted.wait(_POLL_S):
+                return "this rank left before the ranks had met"
         return str(store.get("decision").decode())
 
     def _decide(self, store: Any, proposal: str) -> str:
@@ -161,6 +165,9 @@ class Meeting:
         Args:
             pending: Rounds are still under way.
         """
+        # A thread that comes back from C++ into an interpreter that ends would abort the process.
+        self._parted.set()
+        self._thread.join(_LAST_WAIT_S)
         group, self.group = self.group, None
         if group is not None and not pending:
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))

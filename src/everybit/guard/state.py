@@ -141,13 +141,8 @@ class CarriedState:
         self._watch_writers()
 
     def _watch_writers(self) -> None:
-        self.writers.watch(
-            item.tensor
-            for group in self._groups.values()
-            for marks in group
-            for item in marks.tracked
-        )
-        self._sharing.look(marks for group in self._groups.values() for marks in group)
+        self.writers.watch(item.tensor for marks in self.all_marks() for item in marks.tracked)
+        self._sharing.look(self.all_marks())
 
     def _all_in_place(self) -> bool:
         return all(marks.lies_still() for group in self._groups.values() for marks in group)
@@ -173,11 +168,14 @@ class CarriedState:
         for marks in self._groups.get(BUFFERS, ()):
             self._candidates(marks, {Role.BUFFER})
 
+    def all_marks(self) -> list[AnyMarks]:
+        """Return all marks as they are grouped now."""
+        return [marks for group in self._groups.values() for marks in group]
+
     def tracked(self) -> Iterator[Tracked]:
         """Yield every tensor that is under marks now."""
-        for group in self._groups.values():
-            for marks in group:
-                yield from marks.tracked
+        for marks in self.all_marks():
+            yield from marks.tracked
 
     def marked(self) -> Iterator[tuple[str, AnyMarks, int, Tracked]]:
         """Yield every tensor under marks: its group, its marks, its place in them, and itself."""

@@ -120,11 +120,18 @@ def run_scenarios(place: Path, scenarios: str) -> list[dict[str, dict[str, objec
 
     script = textwrap.dedent(PRELUDE) + textwrap.dedent(scenarios) + textwrap.dedent(END)
     (place / "train.py").write_text(script)
+    ended = run_forked(place, three_ranks())
+    assert [code for code, _, _ in ended.values()] == [0] * WORLD_SIZE, ended
+    return [json.loads((place / f"results.{rank}").read_text()) for rank in range(WORLD_SIZE)]
+
+
+def three_ranks(*args: str) -> list[Job]:
+    """Three ranks as torchrun would start them."""
     port = free_port()
-    jobs = [
+    return [
         Job(
             name=f"r{rank}",
-            script=["train.py"],
+            script=["train.py", *args],
             environment={
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
@@ -135,6 +142,3 @@ def run_scenarios(place: Path, scenarios: str) -> list[dict[str, dict[str, objec
         )
         for rank in range(WORLD_SIZE)
     ]
-    ended = run_forked(place, jobs)
-    assert [code for code, _, _ in ended.values()] == [0] * WORLD_SIZE, ended
-    return [json.loads((place / f"results.{rank}").read_text()) for rank in range(WORLD_SIZE)]

@@ -7,7 +7,14 @@ import pytest
 import torch
 import xxhash
 
-from everybit.guard.replicas.block_sums import MAX_BLOCKS, Blocks, bound_of, cut, sums_of
+from everybit.guard.replicas.block_sums import (
+    MAX_BLOCKS,
+    Blocks,
+    absolute_sums,
+    bound_of,
+    cut,
+    signed_sums,
+)
 from everybit.guard.replicas.reduction import NUM_LANES, Reduction, Sums
 
 
@@ -34,8 +41,8 @@ def shown(parts: list[torch.Tensor], reduced: list[torch.Tensor]) -> tuple[Sums,
     rows = np.zeros((len(parts), NUM_LANES), np.int64)
     for row, part, got in zip(rows, parts, reduced, strict=True):
         floats = np.full((3, MAX_BLOCKS), np.nan)
-        floats[:2, : blocks.count] = sums_of(part, blocks).numpy()
-        floats[2, : blocks.count] = sums_of(got, blocks)[0].numpy()
+        sums = signed_sums(part, blocks), absolute_sums(part, blocks), signed_sums(got, blocks)
+        floats[:, : blocks.count] = torch.stack(sums).numpy()
         row[1] = xxhash.xxh3_64_intdigest(b"layout") >> 1
         row[2:] = floats.reshape(-1).view(np.int64)
     ranks = tuple(range(len(parts)))
@@ -110,6 +117,6 @@ def test_what_cannot_be_judged_is_not() -> None:
 def test_the_bound_is_tight_enough() -> None:
     blocks = Blocks(256, 256, 0)
     part = torch.ones(256)
-    absolute = sums_of(part, blocks)[1].numpy()
+    absolute = absolute_sums(part, blocks).numpy()
     bound = bound_of(absolute, num_ranks=3, dtype=torch.float32, size=256)
     assert 0 < bound[0] < 1e-4

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.guard.replicas.ranks_script import run_scenarios
+from tests.forked import run_forked
+from tests.guard.replicas.ranks_script import run_scenarios, three_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -324,3 +326,33 @@ def test_a_rank_without_a_guard_hangs_nobody(results: list[dict[str, Any]]) -> N
         assert each["not_watched"]["skipped"] == [
             ["replicas", "rank 2 not watched, or not within 0.9 s", True]
         ]
+
+
+CRASH = """
+    import sys
+    import torch, torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    import everybit
+
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = DDP(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.AdamW(model.parameters())
+    with everybit.Guard(model, optimizer, run="run"):
+        for step in range(3):
+            model(torch.randn(4, 8)).sum().backward()
+            if step == int(sys.argv[1]):
+                raise SystemError("of the program's own")
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_program_that_ends_at_once_ends_as_ever(tmp_path: Path, step: int) -> None:
+    """While the ranks are still meeting: the thread that does it must be gone by then."""
+    (tmp_path / "train.py").write_text(textwrap.dedent(CRASH))
+    ended = run_forked(tmp_path, three_ranks(str(step)))
+    for code, _, errors in ended.values():
+        assert code == 1, errors
+        assert "SystemError: of the program's own" in errors
+        assert "terminate" not in errors

@@ -96,18 +96,37 @@ def _signs(size: int, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(drawn * 2.0 - 1.0).to(device)
 
 
-def sums_of(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
-    """Return signed and absolute sums: float64, shape `(2, blocks)`, on the gradient's device."""
-    flat = gradient.detach().reshape(-1).to(torch.float64)
-    signs = _signs(blocks.size, flat.device)
+def signed_sums(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
+    """Return the signed sum of each block: float64, shape `(blocks,)`, on the gradient's device."""
+    signs = _signs(blocks.size, gradient.device)
+    body, rest = _split(gradient, blocks)
+    sums = body.to(torch.float64) @ signs
+    if not len(rest):
+        return sums
+    last = rest.to(torch.float64) @ signs[: len(rest)]
+    return torch.cat([sums, last.reshape(1)])
+
+
+def absolute_sums(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
+    """Return the sum of absolute values of each block, rounded as the gradient's dtype does.
+
+    Returns:
+        float64, shape `(blocks,)`, on the gradient's device.
+    """
+    body, rest = _split(gradient, blocks)
+    wide = torch.promote_types(gradient.dtype, torch.float32)
+    sums: torch.Tensor = torch.linalg.vector_norm(body, 1, dim=1, dtype=wide).to(torch.float64)
+    if not len(rest):
+        return sums
+    last = torch.linalg.vector_norm(rest, 1, dtype=wide).to(torch.float64)
+    return torch.cat([sums, last.reshape(1)])
+
+
+def _split(gradient: torch.Tensor, blocks: Blocks) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the whole blocks as rows, and what is left."""
+    flat = gradient.detach().reshape(-1)
     whole = blocks.num_elements // blocks.size
-    body = flat[: whole * blocks.size].view(whole, blocks.size)
-    signed, absolute = [body @ signs], [body.abs().sum(1)]
-    rest = flat[whole * blocks.size :]
-    if len(rest):
-        signed.append((rest @ signs[: len(rest)]).reshape(1))
-        absolute.append(rest.abs().sum().reshape(1))
-    return torch.stack([torch.cat(signed), torch.cat(absolute)])
+    return flat[: whole * blocks.size].view(whole, blocks.size), flat[whole * blocks.size :]
 
 
 def bound_of(absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int) -> Floats:
@@ -121,5 +140,7 @@ def bound_of(absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int)
     """
     info = torch.finfo(dtype)
     roundings = (num_ranks + 1) * info.eps / 2
-    relative = roundings / (1 - roundings) + size * float(np.finfo(np.float64).eps)
+    # The sums of absolute values are rounded themselves, in float32 at the least.
+    relative = roundings / (1 - roundings) * (1 + size * float(np.finfo(np.float32).eps))
+    relative += size * float(np.finfo(np.float64).eps)
     return absolute * relative + size * num_ranks * float(info.smallest_normal) * info.eps

@@ -184,6 +184,8 @@ class ReplicaCheck(Check):
         return Coverage(checked=tuple(checked), skipped=tuple(skipped)) + self.audit.coverage()
 
     def _is_wanted(self) -> bool:
+        if self._exchange is not None:
+            return True
         return self._config.replicas_every > 0 and job_ranks()[1] > 1
 
     def _begin(self) -> Exchange:
@@ -272,16 +274,16 @@ class ReplicaCheck(Check):
 
     def _look(self, number: int, snapshot: Snapshot, matrix: Row) -> None:
         """Judge one round: nothing to do where all classes agree."""
-        steps = matrix[:, _STEP]
-        if (steps != steps[0]).any():
-            first, last = int(steps.min()), int(steps.max())
+        steps, layouts, anew, void = matrix[:, :_HEAD].T.tolist()
+        if len(set(steps)) > 1:
+            first, last = min(steps), max(steps)
             self._skipped["replicas"] = f"ranks counted different steps ({first} and {last})"
             return
-        if matrix[:, _VOID].any():
+        if any(void):
             self._skipped["replicas, at some steps,"] = "another thread was inside an update"
             return
         copies = self._agreed.get(snapshot.layout.word)
-        unsettled = bool(matrix[:, _UNSETTLED].any())
+        unsettled = any(anew)
         if not unsettled and _agree(matrix[:, _HEAD:]):
             if copies is not None:
                 copies.note_equal(snapshot.words)
@@ -289,7 +291,7 @@ class ReplicaCheck(Check):
             return
         # While nothing is settled, all that comes is looked into at first, then ever less of it.
         if not unsettled or number <= _FIRST or number & (number - 1) == 0:
-            self._open_case(number, snapshot, matrix[:, _LAYOUT].tolist())
+            self._open_case(number, snapshot, layouts)
 
     def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
         assert self._exchange is not None

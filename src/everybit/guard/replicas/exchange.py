@@ -7,12 +7,12 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import torch
 
 from everybit.guard.meeting import Meeting
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Row = NDArray[np.int64]
@@ -142,7 +142,7 @@ class Exchange:
 class _Round:
     def __init__(self, row: Row, world_size: int) -> None:
         self._mine = torch.from_numpy(row.copy())
-        self._all = [torch.empty_like(self._mine) for _ in range(world_size)]
+        self._all = torch.empty((world_size, len(row)), dtype=torch.int64)
         self._work: Any = None
 
     @property
@@ -155,7 +155,7 @@ class _Round:
 
     def launch(self, group: Any) -> None:
         if self._work is None:
-            self._work = group.allgather([self._all], [self._mine])
+            self._work = group._allgather_base(self._all.view(-1), self._mine)
 
     def wait(self, timeout_s: float) -> None:
         if self._work is not None:
@@ -165,7 +165,8 @@ class _Round:
 
     def rows(self) -> Row:
         self._work.wait()
-        return np.stack([row.numpy() for row in self._all])
+        rows: Row = self._all.numpy()
+        return rows
 
 
 def _reason(error: RuntimeError) -> str:

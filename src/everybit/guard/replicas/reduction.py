@@ -10,7 +10,14 @@ import torch
 import xxhash
 
 from everybit.detect.reduction import WrongReduction, judge_reduction
-from everybit.guard.replicas.block_sums import MAX_BLOCKS, Blocks, bound_of, cut, sums_of
+from everybit.guard.replicas.block_sums import (
+    MAX_BLOCKS,
+    Blocks,
+    absolute_sums,
+    bound_of,
+    cut,
+    signed_sums,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     Row = NDArray[np.int64]
 
 #: Steps from one check to the next, in checked steps, where no step is replayed more often.
-EVERY: Final = 16
+EVERY: Final = 32
 #: Lanes of a row.
 NUM_LANES: Final = 2 + 3 * MAX_BLOCKS
 
@@ -68,7 +75,7 @@ class Reduction:
         self._every = min(EVERY, every) if every else EVERY
         self._hooks: list[Any] = []
         self._parameters: list[torch.Tensor] = []
-        self._sent: dict[int, torch.Tensor] = {}
+        self._sent: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._got: dict[int, torch.Tensor] = {}
         self._sums: Sums | None = None
 
@@ -110,7 +117,8 @@ class Reduction:
             gradient = accumulated_on.grad
             if gradient is not None and gradient.layout is torch.strided:
                 with torch.no_grad():
-                    self._sent[id(parameter)] = sums_of(gradient, blocks)
+                    sums = signed_sums(gradient, blocks), absolute_sums(gradient, blocks)
+                    self._sent[id(parameter)] = sums
 
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
@@ -121,7 +129,7 @@ class Reduction:
         self._remove_hooks()
         for parameter, blocks in zip(self._parameters, self._sums.blocks, strict=True):
             if id(parameter) in self._sent and blocks is not None and parameter.grad is not None:
-                self._got[id(parameter)] = sums_of(parameter.grad, blocks)
+                self._got[id(parameter)] = signed_sums(parameter.grad, blocks)
 
     def take(self, step: int) -> Sums:
         """Return what this step has to show, which is empty where nothing was looked at."""
@@ -133,8 +141,9 @@ class Reduction:
         for parameter, blocks in zip(self._parameters, sums.blocks, strict=True):
             if blocks is not None and id(parameter) in self._got:
                 at = slice(blocks.start, blocks.start + blocks.count)
-                floats[:2, at] = self._sent[id(parameter)].cpu().numpy()
-                floats[2, at] = self._got[id(parameter)][0].cpu().numpy()
+                signed, absolute = self._sent[id(parameter)]
+                got = self._got[id(parameter)]
+                floats[:, at] = torch.stack([signed, absolute, got]).cpu().numpy()
         sums.row = _row_of(step)
         cuts = [(b.num_elements, b.size, b.start) if b else None for b in sums.blocks]
         about = repr((sums.names, cuts, [str(dtype) for dtype in sums.dtypes], sums.ranks))

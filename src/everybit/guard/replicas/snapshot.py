@@ -62,9 +62,8 @@ class Snapshot:
 
     def keep(self, state: CarriedState) -> None:
         """Keep the sums of everything under marks."""
-        marks = {id(each): each for _, each, _, _ in state.marked()}
         self._kept = [
-            (each, each.sums if self.lasting else each.frozen()) for each in marks.values()
+            (each, each.sums if self.lasting else each.frozen()) for each in state.all_marks()
         ]
 
     def freeze(self) -> None:
