@@ -1,7 +1,7 @@
 """everybit: find, place, explain and undo silent data corruption in PyTorch.
 
 Importing this package loads neither torch nor numpy: every public name arrives when it is first
-used. `diff` and `report` are packages as well as verbs; called, they are the verb.
+used. `diff`, `drill` and `report` are packages as well as verbs; called, they are the verb.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from everybit._version import __version__
 if TYPE_CHECKING:
     from everybit.api.convert import convert
     from everybit.api.diff import diff
+    from everybit.api.drill import drill
     from everybit.api.env import env, env_diff
     from everybit.api.extract import extract
     from everybit.api.lint import lint
@@ -69,6 +70,7 @@ __all__ = [
     "convert",
     "diff",
     "digest",
+    "drill",
     "env",
     "env_diff",
     "explain_error",
@@ -134,7 +136,7 @@ _HOME: Final = {
 
 # Packages that share their name with a verb: importing one of them anywhere makes it an attribute
 # of this package, in the verb's place. So the package itself answers the call.
-_VERB_PACKAGES: Final = ("diff", "report")
+_VERB_PACKAGES: Final = ("diff", "drill", "report")
 
 
 def __getattr__(name: str) -> Any:
