@@ -19,13 +19,15 @@ class Cause(StrEnum):
     `transient`: they agree with each other and not with the first computation, of a model that has
     repeated before. `repeat-erred`: all agree but one repeat; the step itself is right.
     `unproven`: as transient, of a model that has not repeated before. `nondeterministic`: they
-    differ among themselves, or the operation adds up in no fixed order.
+    differ among themselves, or the operation adds up in no fixed order. `changed-after`: the call
+    repeats exactly, but what it returned holds other bytes now, and no write was counted.
     """
 
     TRANSIENT = "transient"
     REPEAT_ERRED = "repeat-erred"
     UNPROVEN = "unproven"
     NONDETERMINISTIC = "nondeterministic"
+    CHANGED_AFTER = "changed-after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

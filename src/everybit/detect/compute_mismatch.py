@@ -37,6 +37,17 @@ def judge_mismatch(found: Mismatch) -> Finding:
             where=where,
             evidence=evidence,
         )
+    if found.cause is Cause.CHANGED_AFTER:
+        return rule("CMP701").finding(
+            f"{found.tensor} of the model's call in step {found.step} changed in memory before "
+            f"backward had ended, and nothing wrote to it through torch; {_extent(found)}",
+            where=where,
+            evidence=evidence,
+            remedy="If your own code writes there past torch (`.data`, NumPy), leave it; if not, "
+            "the loss of this step is wrong: go back to a checkpoint, test the device's memory.",
+            severity=Severity.WARNING,
+            certainty=Certainty.STRONG,
+        )
     message = (
         f"the {kind} of {place}{operation} at step {found.step} is another one when it is computed"
         f" again: {found.num_for} computations agree, {found.num_against} does not"

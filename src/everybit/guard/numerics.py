@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.core.boundary import Boundary
+from everybit.core.finding import Severity
 from everybit.core.numbers import NOTHING, Origin, Source, StepNumbers, total_norm
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.numerics import NumericsJudge
@@ -142,6 +143,8 @@ class NumericsCheck(Check):
     def note(self, findings: Sequence[Finding]) -> None:
         """Take note of damage that was found at rest: its traces in numbers are no news."""
         for finding in findings:
+            if finding.severity is Severity.NOTE:
+                continue
             healed = finding.evidence.get("healed") and not finding.evidence.get("tainted")
             if finding.where.step is not None and not healed:
                 self._judge.note_damage(finding.where.step)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.config import OnFinding
 from everybit.core.errors import StoppedError
+from everybit.core.finding import Severity
 from everybit.core.verdict import Coverage
 from everybit.guard.journal import Journal
 from everybit.guard.pausing import Ending, Pauser
@@ -116,6 +117,11 @@ class Response:
         for finding in findings:
             for sink in self._sinks:
                 sink.finding(finding)
+        notes = [finding for finding in findings if finding.severity is Severity.NOTE]
+        if notes:  # Nothing is broken: there is nothing to stop or to pause for.
+            findings = [finding for finding in findings if finding not in notes]
+            if self._config.on_finding is not OnFinding.RECORD:
+                warn(notes)
         if self._postpones:
             self._postponed += findings
             return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
 
 AT = 2
+RECORD: dict[str, Any] = {"replay_every": 1, "on_finding": "record"}
 
 
 class CNN(nn.Module):
@@ -222,6 +223,50 @@ def test_a_repeat_that_errs_is_told_and_the_step_stands(tmp_path: Path) -> None:
     assert (finding.where.step, finding.where.module) == (4, "0")
     assert finding.evidence["verdict"] == "repeat-erred"
     assert "the step is right" in finding.message
+
+
+def test_an_output_that_changes_before_the_loss_is_seen(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with everybit.Guard(model, optimizer, run=tmp_path / "run", **RECORD) as guard:
+        for step in range(4):
+            optimizer.zero_grad()
+            output = model(torch.randn(8, 4))
+            if step == 2:
+                element, bit = flip(output, random.Random(2))
+            output.square().mean().backward()
+            optimizer.step()
+    # The activation's own backward uses what it returned: its gradient differs first.
+    (finding,) = caught(guard)
+    assert finding.where.step == 2
+    model = nn.Sequential(nn.Tanh(), nn.Linear(4, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with everybit.Guard(model, optimizer, run=tmp_path / "two", **RECORD) as guard:
+        for step in range(4):
+            optimizer.zero_grad()
+            output = model(torch.randn(8, 4))
+            if step == 2:
+                element, bit = flip(output, random.Random(2))
+            output.square().mean().backward()
+            optimizer.step()
+    (finding,) = caught(guard)
+    assert (finding.severity, finding.evidence["verdict"]) == ("warning", "changed-after")
+    assert finding.where.elements == (element,)
+    assert finding.evidence["changes"][0]["bits"] == [bit]
+
+
+def test_a_note_neither_stops_nor_silences(tmp_path: Path) -> None:
+    model = Flaky(only_first=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    settings = {"on_finding": "stop", "replay_every": 1}
+    with everybit.Guard(model, optimizer, run=tmp_path / "run", **settings) as guard:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    assert guard.step == 3
+    assert [each.rule for each in guard.findings] == ["CMP703"]
 
 
 def test_sampled_and_switched_off(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.compute_mismatch import judge_mismatch, judge_unrepeatable
 from everybit.guard.check import Check
 from everybit.guard.replay.compare import Difference, compare
-from everybit.guard.replay.investigate import investigate
+from everybit.guard.replay.investigate import damaged_output, investigate
 from everybit.guard.replay.obstacles import why_not
 from everybit.guard.replay.preflight import preflight
 from everybit.guard.replay.record import Recorder, expect_passes
@@ -296,12 +296,16 @@ class ReplayCheck(Check):
             difference = compare(record, repeated)
             if difference is not None:
                 return self._differs(record, repeated, difference)
+            damaged = damaged_output(record, repeated, rank=self._rank)
         except CannotRepeatError as error:
             self._skip(str(error))
             self._conclude(record, f"not replayed: {error}")
             return ()
         self._count(record, repeated)
         self._conclude(record, repeated.no_backward and f"forward only: {repeated.no_backward}")
+        if damaged is not None:
+            self._conclude(record, "differently: an output was damaged after the call")
+            return [judge_mismatch(damaged)]
         for name in {event.name for event in record.events} | {""} | set(record.owners):
             self._exact[id(record.module()), name] += 1
         return () if self._audit is None or not record.planned else self._audit(record)

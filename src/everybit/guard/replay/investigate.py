@@ -82,6 +82,34 @@ def investigate(
     )
 
 
+def damaged_output(record: CallRecord, right: Repeated, *, rank: int) -> Mismatch | None:
+    """Look whether an output has changed in memory after the call, and nothing wrote to it.
+
+    Args:
+        record: A call that has repeated exactly.
+        right: Its repeat.
+        rank: Rank of this process.
+    """
+    for place, (tensor, before) in enumerate(record.outputs):
+        if version(tensor) != before or not _differs_now(tensor, record.output_words[place]):
+            continue
+        path = f"output {record.paths[place]}".rstrip()
+        told = _told(tensor, right.outputs[place], path)
+        return Mismatch(
+            step=record.step,
+            rank=rank,
+            call=record.call,
+            link=Link.FORWARD,
+            module="",
+            cause=Cause.CHANGED_AFTER,
+            num_for=2,
+            num_against=1,
+            outputs=(record.paths[place],),
+            **told,
+        )
+    return None
+
+
 def _why_not_the_same(record: CallRecord) -> str:
     """Return what the call began with that holds other bytes now; "" where nothing does."""
     pairs = [("an input", t, word) for t, _, word in record.inputs]
