@@ -10,9 +10,10 @@ Why it matters:
     update above all, is wrong too.
 
 Evidence:
-    The verdict (`transient`, `persistent`, `race`), how many repeats stand for and against it,
-    whether this model has repeated exactly before, the first module whose output or gradient
-    differs, elements and bits with the values before and after, and the pattern of the damage.
+    The verdict (`transient`, `repeat-erred`, `unproven`, `changed-after`, `persistent`, `race`),
+    how many computations agree and how many do not, whether this model has repeated exactly
+    before, the first module whose output or gradient differs, elements and bits with the values
+    before and after, and the pattern of the damage.
 
 What to do:
     Once on one device: a transient fault; go back to the last good checkpoint, or run with
@@ -21,7 +22,10 @@ What to do:
     synchronous execution and look at what it names.
 
 Known false alarms:
-    None known. A model that does not repeat by design (atomic additions) is CMP703, never this.
+    None known of severity error. A model that does not repeat by design (atomic additions) is
+    CMP703, never this. Two warnings can be the program's own doing: `unproven`, where only the
+    first call does something (a cache, a choice of kernels), and `changed-after`, where code
+    writes to an output past torch (`.data`, NumPy).
 """
 
 from everybit.core.finding import Certainty, Severity
