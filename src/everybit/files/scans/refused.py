@@ -72,13 +72,15 @@ def tell_loaded(loaded: Loaded, name: str) -> Finding | None:
     acceptance = loaded.acceptance
     if not loaded.kind or acceptance.accepted or acceptance.damaged:
         return None
-    from everybit.files.scans.allowing import allow
-
     refusals = acceptance.refusals
     names = _by_name(refusals)
     unsafe = [told for told in names if not known_safe(told)]
     sure = any(refusal.proved for refusal in refusals)
-    lifted = allow(refusals) if not unsafe and loaded.kind not in _OTHER_FORMATS else None
+    lifted = None
+    if not unsafe and loaded.kind not in _OTHER_FORMATS:
+        from everybit.files.scans.allowing import allow
+
+        lifted = allow(refusals)
     first = refusals[0]
     return rule(_RULE).finding(
         _message(name, loaded, names, sure=sure),
