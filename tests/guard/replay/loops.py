@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch._dynamo.utils
 from tests.guard.loops import STEPS, everything, mlp, seed
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
@@ -237,10 +238,33 @@ def written_inputs(watch: Watch) -> Outcome:
     return losses + more, tensors + others
 
 
+class CompiledWithin(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(16, 32)
+        self.last = nn.Linear(32, 4)
+        self.block = torch.compile(self.inner, backend="aot_eager")
+
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(x).tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.block(x))
+
+
+def compiled_within(watch: Watch) -> Outcome:
+    """A function within the forward is compiled when it is first called."""
+    seed()
+    model = CompiledWithin()
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    losses, tensors = _trained(model, watch, lambda: model(torch.randn(8, 16)).square().mean())
+    return [*losses, torch._dynamo.utils.counters["stats"]["unique_graphs"] - before], tensors
+
+
 REPLAYED = {
     f.__name__: f
     for f in (
         gpt, gpt_checkpointed, gpt_checkpointed_reentrant, gpt_bfloat16, decay_outside,
-        auxiliary_loss, lstm, two_passes, penalty, written_inputs,
+        auxiliary_loss, lstm, two_passes, penalty, written_inputs, compiled_within,
     )
 }  # fmt: skip

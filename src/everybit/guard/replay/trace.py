@@ -162,6 +162,14 @@ def _is_closed(part: torch.nn.Module) -> bool:
 
 
 def _something_is_compiled() -> bool:
-    """Whether torch.compile has been at work: a hook on a part would make it compile anew."""
-    frames = sys.modules.get("torch._dynamo.utils")
-    return frames is not None and bool(frames.counters["frames"])
+    """Whether torch.compile has been at work, or been asked for, anywhere in the program.
+
+    A function that is compiled as it is first called would be compiled with a hook in it, otherwise
+    than without, and once more when the hook is gone.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is not None and utils.counters["frames"]:
+        return True
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(frames, "cached_backends", None) or {}
+    return any(backend is not None for backend in backends.values())
