@@ -115,9 +115,8 @@ def outside(*parts) -> bytes:
 
 def test_a_made_up_class_whose_source_torch_would_write_to_a_file_is_dangerous():
     made = call(name("enum", "Enum"), "file", {"dump_patches": 1})
-    assert dangers(outside("module", made, "a.py", "text")) == {
-        "torch.serialization.dump_patches": "dangerous"
-    }
+    told = dangers(outside("module", made, "a.py", "text"))
+    assert told["torch.serialization.dump_patches"] == "dangerous"
     assert "dangerous" in dangers(outside(made, "a.py", "text")).values()
     linear = name("torch.nn.modules.linear", "Linear")
     assert dangers(outside("module", linear, "a.py", "text")) == {}

@@ -82,7 +82,7 @@ def test_dangerous_names_and_what_they_do(does, qualified):
 
 SAFE = (
     "builtins:set builtins:slice builtins:complex collections:OrderedDict collections:defaultdict "
-    "datetime:datetime decimal:Decimal pathlib:PosixPath argparse:Namespace enum:IntEnum "
+    "datetime:datetime decimal:Decimal pathlib:PosixPath argparse:Namespace "
     "functools:partial copyreg:_reconstructor _codecs:encode numpy:ndarray numpy:dtype "
     "numpy._core.multiarray:scalar numpy.core.multiarray:_reconstruct numpy.dtypes:Float64DType "
     "numpy.random._pickle:__generator_ctor torch._utils:_rebuild_tensor_v2 torch:FloatStorage "
@@ -104,7 +104,12 @@ def test_names_of_usual_checkpoints_are_safe(qualified):
 
 @pytest.mark.parametrize(
     "qualified",
-    ["torch.nn.functional:gelu", "torch._C:_VariableFunctionsClass.relu", "numpy:float32"],
+    [
+        "torch.nn.functional:gelu",
+        "torch._C:_VariableFunctionsClass.relu",
+        "numpy:float32",
+        "enum:Enum",
+    ],
 )
 def test_what_picklers_only_name_is_safe_where_it_is_not_called(qualified):
     assert judged(qualified, called=False).danger is Danger.SAFE

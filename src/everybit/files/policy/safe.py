@@ -36,7 +36,7 @@ def only_named() -> frozenset[str]:
     they are given: `softmax(x, y)` is `x.softmax(y)`, and NumPy reads the memory that
     `x.__array_interface__` describes.
     """
-    tables = (safe_numpy.NAMED, safe_torch.NAMED)
+    tables = (safe_python.NAMED, safe_numpy.NAMED, safe_torch.NAMED)
     return frozenset(
         f"{module}.{name}"
         for table in tables

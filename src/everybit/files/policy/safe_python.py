@@ -20,6 +20,10 @@ _EXCEPTIONS: Final = (
     "UnicodeError UserWarning ValueError Warning ZeroDivisionError"
 )
 
+#: `{module: names}` of what is a value in a pickle, and called by none: `Enum("Name", members)`
+#: makes a class with whatever attributes it is given.
+NAMED: Final = {"enum": "Enum IntEnum Flag IntFlag StrEnum"}
+
 #: `{module: names}`
 NAMES: Final = {
     "builtins": (

@@ -51,6 +51,8 @@ _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _BINARY_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 #: A stream that gives nothing for so many bytes is taken for what it begins as.
 _EMPTY_BYTES: Final = 1024 * 1024
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_MAX_BLANK_BYTES: Final = 64 * 1024 * 1024
 _MAX_SAFETENSORS_HEADER: Final = 100_000_000
 
 
@@ -98,7 +100,7 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
         return Kind.ZLIB
     if content.by_law:
         return Kind.PICKLE
-    text = _text(head)
+    text = _text(head, source)
     if text is not None:
         return text
     if _may_be_protobuf(head):
@@ -156,7 +158,7 @@ def _gives_bytes(
     return True if source.size > _EMPTY_BYTES else None
 
 
-def _text(head: bytes) -> Kind | None:
+def _text(head: bytes, source: ByteSource) -> Kind | None:
     if _BINARY_TEXT.search(head):
         return None
     if head.startswith(b"version https://git-lfs"):
@@ -166,12 +168,23 @@ def _text(head: bytes) -> Kind | None:
     except UnicodeDecodeError as error:
         if error.start < len(head) - 3:
             return None
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    start = head.lstrip(_BLANK).lower()
+    if not start:
+        start = _first_letters(source)
     if start.startswith((b"<!doctype html", b"<html", b"<head")):
         return Kind.HTML
     if start[:2] in (b"{{", b"{%", b"{#"):
         return Kind.TEXT  # a template
     return Kind.JSON if start[:1] in (b"{", b"[") else Kind.TEXT
+
+
+def _first_letters(source: ByteSource) -> bytes:
+    """Return what a text begins with that has more blanks before it than are looked at first."""
+    for chunk in source.chunks(0, min(source.size, _MAX_BLANK_BYTES)):
+        start = bytes(chunk).lstrip(_BLANK)
+        if start:
+            return start[:HEAD_BYTES].lower()
+    return b""
 
 
 def _may_be_protobuf(head: bytes) -> bool:

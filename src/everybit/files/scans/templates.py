@@ -23,7 +23,9 @@ _REACHES: Final = re.compile(
 )
 #: Ways to write such a name so that a search for it fails.
 _HIDDEN: Final = re.compile(
-    r"\\x5f|\\u005f|\\137|['\"]_['\"]\s*[~*+]|['\"]__['\"]\s*[~+]|['\"]%c|\|\s*attr\s*\(", re.I
+    r"\\x5f|\\u005f|\\137|['\"]_['\"]\s*[~*+]|['\"]__['\"]\s*[~+]|['\"]%c|\|\s*attr\s*\(|"
+    r"['\"]__[a-z]{1,12}['\"]|['\"][a-z]{1,12}__['\"]",
+    re.I,
 )
 _MAX_SHOWN: Final = 80
 

@@ -28,6 +28,8 @@ def look_into_text(content: Content, walk: Walk) -> None:
     if not template and not name.endswith(YAML):
         return
     data = content.source.read(0, _MAX_BYTES)
+    if content.source.size > _MAX_BYTES:
+        walk.closed(content, f"it is a text of more than {_MAX_BYTES >> 20} MiB")
     if template:
         from everybit.files.scans.templates import tell_template
 
