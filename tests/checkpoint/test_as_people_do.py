@@ -250,5 +250,29 @@ def test_a_vault_gives_extra_state_back(tmp_path) -> None:
     vault = everybit.Vault(tmp_path / "v")
     vault.save(step=1, model=Extra({"scale": 3.0}))
     model = Extra()
-    vault.restore(model=model)
+    restored = vault.restore(model=model)
     assert model.value == {"scale": 3.0}
+    assert restored.not_taken == {}
+
+
+def test_extra_state_that_nobody_takes_is_not_dropped_in_silence(tmp_path) -> None:
+    vault = everybit.Vault(tmp_path / "v")
+    vault.save(step=1, model=nn.ModuleDict({"a": Extra("kept"), "b": Extra("lost")}))
+    model = nn.ModuleDict({"a": Extra(), "b": nn.ModuleDict({"inner": nn.Linear(3, 3)})})
+    before = model["a"].inner.weight.clone()
+    with pytest.raises(
+        everybit.FindingsError, match=r"no part of the model takes .*b\._extra_state"
+    ):
+        vault.restore(model=model)
+    assert torch.equal(model["a"].inner.weight, before)
+    assert model["a"].value == 1
+    restored = vault.restore(model=model, strict=False)
+    assert restored.not_taken == {"model": ("b._extra_state",)}
+    assert model["a"].value == "kept"
+
+
+def test_extra_state_that_was_not_saved_is_missed(tmp_path) -> None:
+    vault = everybit.Vault(tmp_path / "v")
+    vault.save(step=1, model=nn.ModuleDict({"inner": nn.Linear(3, 3)}))
+    with pytest.raises(everybit.FindingsError, match=r"not in the checkpoint .*_extra_state"):
+        vault.restore(model=Extra())

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from everybit._version import __version__
+from everybit.checkpoint.extra_state import refuse_other_extra_state, restore_extra_state
 from everybit.checkpoint.live_tensors import live_digests
 from everybit.checkpoint.loading import load_into
 from everybit.checkpoint.numbers import plain_counters, whole_step
@@ -75,6 +76,7 @@ class Restored:
         arrivals: What arrived in each module, by name.
         values: Plain values that were saved beside the states, by name.
         passed_over: Newer checkpoints that are not whole: `{folder name: why}`.
+        not_taken: Without `strict`: extra state that no part of a module took, by module.
     """
 
     step: int
@@ -82,6 +84,7 @@ class Restored:
     arrivals: Mapping[str, Arrival]
     values: Mapping[str, Any]
     passed_over: Mapping[str, str] = field(default_factory=dict)
+    not_taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Vault:
@@ -235,6 +238,9 @@ class Vault:
         modules = {k: v for k, v in targets.items() if isinstance(v, torch.nn.Module)}
         optimizers = {k: v for k, v in targets.items() if isinstance(v, torch.optim.Optimizer)}
         arrivals = {}
+        not_taken = {}
+        for name, module in modules.items() if strict else ():
+            refuse_other_extra_state(module, nest[name], kept.path)
         for name, module in modules.items():
             mine = [key for key, each in optimizers.items() if _trains(each, module)]
             wanted: list[str | None] = [*mine] or [None]
@@ -248,7 +254,8 @@ class Vault:
                     strict=strict,
                     verify=False,
                 )
-            _restore_extra(module, nest[name])
+            if left := restore_extra_state(module, nest[name]):
+                not_taken[name] = left
         for name, target in targets.items():
             if name not in modules and (name in optimizers or name not in arrivals):
                 if isinstance(target, torch.optim.Optimizer) and name not in optimizers:
@@ -263,6 +270,7 @@ class Vault:
             arrivals=arrivals,
             values=rest,
             passed_over=kept.passed_over,
+            not_taken=not_taken,
         )
 
     def _find(self, step: int | None) -> Kept:
@@ -350,13 +358,6 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and not getattr(value, "shape", True):
         return value.item()
     return value
-
-
-def _restore_extra(module: torch.nn.Module, state: Mapping[str, Any]) -> None:
-    """Give modules the state that only their own code can take."""
-    extra = {key: value for key, value in state.items() if key.endswith("_extra_state")}
-    if extra:
-        unwrap(module).load_state_dict(extra, strict=False)
 
 
 def _trains(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> bool:
