@@ -95,9 +95,14 @@ def gpt_checkpointed_reentrant(watch: Watch) -> Outcome:
     return gpt(watch, checkpointed=True)
 
 
-def gpt_bfloat16(watch: Watch) -> Outcome:
+def gpt_checkpointed_bfloat16(watch: Watch) -> Outcome:
+    # Recomputed in backward, which runs outside of autocast: it brings its own.
+    return gpt_bfloat16(watch, checkpointed=False)
+
+
+def gpt_bfloat16(watch: Watch, **options: Any) -> Outcome:
     seed()
-    model = GPT()
+    model = GPT(**options)
 
     def loss_of() -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16):
@@ -265,6 +270,7 @@ REPLAYED = {
     f.__name__: f
     for f in (
         gpt, gpt_checkpointed, gpt_checkpointed_reentrant, gpt_bfloat16, decay_outside,
+        gpt_checkpointed_bfloat16,
         auxiliary_loss, lstm, two_passes, penalty, written_inputs, compiled_within,
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ from tests.guard.replay.loops import GPT, next_token_loss
 from torch import nn
 
 import everybit
+from everybit.guard.root_call import repeating
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,6 +196,31 @@ def test_a_model_that_changes_on_its_own_is_no_hardware_fault(
     assert finding.severity != "error"
     assert finding.evidence["verdict"] == ("unproven" if only_first else "nondeterministic")
     assert finding.rule == ("CMP701" if only_first else "CMP703")
+
+
+class Unlike(nn.Module):
+    """Gives something else whenever it is repeated, and that the same each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x) * (2 if repeating() else 1)
+
+
+def test_what_a_repeat_never_gets_is_told_once_and_is_no_fault(tmp_path: Path) -> None:
+    model = Unlike()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with everybit.Guard(
+        model, optimizer, run=tmp_path / "run", replay_every=1, on_finding="record"
+    ) as guard:
+        for _ in range(8):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    assert [str(each.severity) for each in caught(guard)] == ["warning", "note"]
+    assert any("does not repeat" in each.why for each in guard.coverage.skipped)
 
 
 def test_a_repeat_that_errs_is_told_and_the_step_stands(tmp_path: Path) -> None:

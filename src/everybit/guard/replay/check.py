@@ -81,6 +81,7 @@ class ReplayCheck(Check):
         self._outcome = (-1, "")
         self._exact: Counter[tuple[int, str]] = Counter()
         self._noisy: set[tuple[int, str]] = set()
+        self._unproven: set[tuple[int, str]] = set()
         self._skipped: Counter[str] = Counter()
         self._num_calls = 0
         self._num_gradients = 0
@@ -321,6 +322,11 @@ class ReplayCheck(Check):
         found = investigate(
             record, repeated, difference, rank=self._rank, num_exact=self._exact[key]
         )
+        if found.cause is Cause.UNPROVEN and key in self._unproven:
+            # Twice, and never exactly: what the first computation has, its repeats do not get.
+            found = replace(found, cause=Cause.NONDETERMINISTIC)
+        elif found.cause is Cause.UNPROVEN:
+            self._unproven.add(key)
         self._count(record, repeated)
         self._conclude(record, f"differently: {found.cause}")
         if found.cause is Cause.NONDETERMINISTIC:

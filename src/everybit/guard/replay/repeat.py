@@ -88,7 +88,7 @@ def repeat(
     failures: list[Exception] = []
     now = RngState.capture()
     try:
-        with repetition(), held.again(), settings.again():
+        with repetition(), held.again():
             rng.restore()
             with mode or nullcontext(), operations or nullcontext():
                 _compute(record, module, found, failures, keep, operations)
@@ -113,8 +113,43 @@ def _compute(
     keep: Collection[tuple[int, int, int]],
     operations: Operations | None,
 ) -> None:
+    assert record.settings is not None
+    with record.settings.again():
+        first = torch._C._autograd._get_sequence_nr()
+        tensors = _go_forward(record, module, found, failures, operations)
+    if record.graph is None or not record.passes:
+        return
+    if any(name in _REENTRANT for name in record.graph.shape.names):
+        found.no_backward = "checkpointing in its reentrant form adds to gradients by itself"
+        return
+    try:
+        graph = follow(record.graph.shape, tensors, first)
+    except DifferentPathError as error:
+        # A wrong number may choose another path: the outputs are compared all the same.
+        found.no_backward = f"it took another path when it was repeated: {error}"
+        return
+    del tensors
+    passes = [(n, each) for n, each in record.passes.items() if each.seeds]
+    for index, (number, each) in enumerate(passes):
+        if not each.announced:
+            found.no_backward = "its gradients were taken by torch.autograd.grad"
+        elif each.differentiable:
+            found.no_backward = "a backward pass recorded a graph itself (create_graph=True)"
+        else:
+            last = index == len(passes) - 1
+            with record.settings.again(casting=False):
+                _go_back(graph, number, each, found, failures, keep, last=last)
+
+
+def _go_forward(
+    record: CallRecord,
+    module: torch.nn.Module,
+    found: Repeated,
+    failures: list[Exception],
+    operations: Operations | None,
+) -> list[torch.Tensor]:
+    """Repeat the forward pass; return its output tensors."""
     args, kwargs = cut_off((record.args, record.kwargs))
-    first = torch._C._autograd._get_sequence_nr()
     trace = Trace(module, failures.append)
     if operations is not None:
         operations.trace = trace
@@ -129,26 +164,7 @@ def _compute(
     with torch.no_grad(), torch._C.DisableTorchFunction():
         found.outputs = [tensor.detach() for tensor in tensors]
         found.output_words = [word_of(tensor) for tensor in tensors]
-    if record.graph is None or not record.passes:
-        return
-    if any(name in _REENTRANT for name in record.graph.shape.names):
-        found.no_backward = "checkpointing in its reentrant form adds to gradients by itself"
-        return
-    try:
-        graph = follow(record.graph.shape, tensors, first)
-    except DifferentPathError as error:
-        # A wrong number may choose another path: the outputs are compared all the same.
-        found.no_backward = f"it took another path when it was repeated: {error}"
-        return
-    del output, tensors
-    passes = [(n, each) for n, each in record.passes.items() if each.seeds]
-    for index, (number, each) in enumerate(passes):
-        if not each.announced:
-            found.no_backward = "its gradients were taken by torch.autograd.grad"
-        elif each.differentiable:
-            found.no_backward = "a backward pass recorded a graph itself (create_graph=True)"
-        else:
-            _go_back(graph, number, each, found, failures, keep, last=index == len(passes) - 1)
+    return tensors
 
 
 def _go_back(

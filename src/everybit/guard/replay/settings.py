@@ -69,14 +69,19 @@ class Settings:
         return ""
 
     @contextmanager
-    def again(self) -> Iterator[None]:
-        """Compute under these modes."""
+    def again(self, *, casting: bool = True) -> Iterator[None]:
+        """Compute under these modes.
+
+        Args:
+            casting: Under autocast too. A backward pass runs outside of it: what is recomputed in
+                one brings its own, and must not meet what the forward pass has cast already.
+        """
         before = [getattr(torch._C, getter)() for getter, _ in _ATTENTION]
         with ExitStack() as stack:
             stack.enter_context(torch._C._EnableTorchFunction())
             stack.enter_context(torch.inference_mode(self.inference))
             stack.enter_context(torch.set_grad_enabled(self.grad))
-            casts = dict(self.autocast)
+            casts = dict(self.autocast) if casting else {}
             for kind in _DEVICES:
                 if kind in casts or torch.is_autocast_enabled(kind):
                     cast = torch.autocast(
