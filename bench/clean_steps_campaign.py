@@ -141,6 +141,7 @@ def _steps(name: str, seed: int, count: int) -> Iterator[None]:
             with torch.autocast("cpu", dtype=torch.float16, enabled=scaled):
                 loss = loss_of(model) / micro
             scaler.scale(loss).backward()
+        # everybit: ignore[SRC313] so wide a bound clips nothing, scaled or not
         nn.utils.clip_grad_norm_(model.parameters(), 1e6)
         scaler.step(optimizer)
         scaler.update()
