@@ -30,7 +30,7 @@ def refuse_other_extra_state(module: torch.nn.Module, state: Mapping[str, Any], 
         path: Where that was read, for the message.
 
     Raises:
-        FindingsError: Extra state of the module is missing, or nothing takes what there is (FIL116).
+        FindingsError: Extra state is missing, or nothing takes what there is (FIL116).
     """
     held, taken = set(_extra(state)), set(_extra(unwrap(module).state_dict()))
     if held == taken:
