@@ -35,7 +35,7 @@ def _pickles(path: Path) -> None:
     """What readers of several pickles do: torch's legacy format, and loops until the end."""
     with path.open("rb") as file:
         while True:
-            # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+            # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
             pickle.load(file)
 
 
@@ -43,21 +43,21 @@ def _torch(path: Path) -> None:
     import torch
 
     with path.open("rb") as file:  # by its content: given a path, torch looks at the suffix too
-        # everybit: ignore[SRC301] to see it run, in a sandboxed child, is the canary's purpose
+        # everybit: ignore[SRC301] to see it run, in a fork of its own, is the canary's purpose
         torch.load(file, weights_only=False, map_location="cpu")
 
 
 def _torch_jit(path: Path) -> None:
     import torch
 
-    # everybit: ignore[SRC301] to see it run, in a sandboxed child, is the canary's purpose
+    # everybit: ignore[SRC301] to see it run, in a fork of its own, is the canary's purpose
     torch.jit.load(str(path))
 
 
 def _numpy(path: Path) -> None:
     import numpy as np
 
-    # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+    # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
     loaded = np.load(path, allow_pickle=True)
     for name in getattr(loaded, "files", ()):
         _ = loaded[name]
@@ -66,7 +66,7 @@ def _numpy(path: Path) -> None:
 def _joblib(path: Path) -> None:
     import joblib
 
-    # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+    # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
     joblib.load(path)
 
 
@@ -76,7 +76,7 @@ def _compressed(path: Path) -> None:
 
     opened = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".lzma": lzma.open}
     with opened[path.suffix](path) as file:
-        # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+        # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
         pickle.load(file)
 
 
@@ -84,7 +84,7 @@ def _zip_members(path: Path) -> None:
     """What tools do that keep pickles in an archive, and look at no name."""
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+            # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
             pickle.loads(archive.read(member))
 
 
@@ -92,16 +92,16 @@ def _dcp(path: Path) -> None:
     import torch.distributed.checkpoint as dcp
 
     reader = dcp.FileSystemReader(path)
-    # everybit: ignore[SRC301] to see it run, in a sandboxed child, is the canary's purpose
+    # everybit: ignore[SRC301] to see it run, in a fork of its own, is the canary's purpose
     metadata = reader.read_metadata()
     value: dict[str, Any] = dict.fromkeys(metadata.state_dict_metadata)
-    # everybit: ignore[SRC301] to see it run, in a sandboxed child, is the canary's purpose
+    # everybit: ignore[SRC301] to see it run, in a fork of its own, is the canary's purpose
     dcp.load(value, storage_reader=reader, no_dist=True)
 
 
 def _pickle(path: Path) -> None:
     with path.open("rb") as file:
-        # everybit: ignore[SRC302] to see it run, in a sandboxed child, is the canary's purpose
+        # everybit: ignore[SRC302] to see it run, in a fork of its own, is the canary's purpose
         pickle.load(file)
 
 
