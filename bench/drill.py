@@ -19,7 +19,6 @@ from everybit.report.drill_cells import grid_of, loss_text, rules_text, share_te
 from table import write_section
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "bench" / "results" / "drill.json"
 
 
 def sites_table(table: dict[str, Any]) -> str:
@@ -53,15 +52,31 @@ def cells_table(table: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def head(table: dict[str, Any]) -> str:
+    """What was done, in words."""
+    if table["settings"]["on_finding"] == "rewind":
+        return f"""\
+### In the closure form
+
+`python bench/drill.py --closure` (`everybit drill --closure --faults {table["faults"]}`):
+{table["trials"]["done"]:,} trials. Each step goes through `guard.step`, which computes it twice,
+compares every bit, and puts a step in which anything was found back to its start, to compute it
+again."""
+    return f"""\
+### Around the loop, nothing changed in it
+
+`python bench/drill.py` (`everybit drill --faults {table["faults"]} --seed {table["seed"]}`):
+{table["trials"]["done"]:,} trials, each a training of 12 steps. "Caught" is of those that changed a
+bit of the run or ended it; "placed" and "right at the end" of those caught. Replay repeats a
+computation and leaves the step as it is: a wrong result is found here, and undone in the closure
+form below."""
+
+
 def markdown(table: dict[str, Any]) -> str:
     """The section of the page."""
     alarms, cost = table["false_alarms"], table["cost"]
     return f"""\
-`python bench/drill.py` (`everybit drill --faults {table["faults"]} --seed {table["seed"]}`):
-{table["trials"]["done"]:,} trials, each a training of 12 steps. "Caught" is of those that changed a
-bit of the run or ended it; "placed" and "right at the end" of those caught. The hook form repeats a
-computation, and leaves the step as it is: a wrong result is undone by the closure form
-(`guard.step`), not here.
+{head(table)}
 
 {sites_table(table)}
 
@@ -79,6 +94,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--closure", action="store_true")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--show", type=Path, help="write the section from this table, run nothing")
     given = parser.parse_args()
@@ -87,11 +103,17 @@ def main() -> None:
     else:
         began = time.perf_counter()
         table = drill(
-            faults=given.faults, seed=given.seed, workers=given.workers, results=given.results
+            faults=given.faults,
+            seed=given.seed,
+            workers=given.workers,
+            closure=given.closure,
+            results=given.results,
         ).table
         print(f"{time.perf_counter() - began:.0f} s")
-        RESULT.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    write_section("drill", markdown(table), page=ROOT / "docs" / "drill.md")
+    name = "drill-closure" if table["settings"]["on_finding"] == "rewind" else "drill"
+    result = ROOT / "bench" / "results" / f"{name}.json"
+    result.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    write_section(name, markdown(table), page=ROOT / "docs" / "drill.md")
 
 
 if __name__ == "__main__":

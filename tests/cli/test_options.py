@@ -54,6 +54,7 @@ FLAGS = {
         "-m",
     ],
     "drill": [
+        "--closure",
         "--dtype",
         "--faults",
         "--help",

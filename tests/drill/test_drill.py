@@ -58,7 +58,7 @@ class Told:
 @pytest.fixture
 def told(monkeypatch):
     def install(executor):
-        def builtin(faults, seed, workers, sites, dtypes):
+        def builtin(faults, seed, workers, sites, dtypes, closure):
             plan = plan_builtin(
                 faults=faults,
                 seed=seed,
@@ -215,6 +215,7 @@ def test_the_command_and_its_exit_codes(told, tmp_path: Path, capfd) -> None:
         ({"dtypes": ["int8"]}, "no dtype 'int8'"),
         ({"faults": 0}, "0 faults"),
         ({"workers": 0}, "0 workers"),
+        ({"target": "train.py", "closure": True}, "no closure form"),
     ],
 )
 def test_bad_options_are_refused_before_any_work(options, said) -> None:

@@ -14,7 +14,7 @@ from everybit.drill.plan import plan_builtin
 from everybit.drill.subjects import DTYPES, SUBJECTS, build
 from everybit.drill.training_run import Trained, reference, train
 from everybit.drill.trial import SHAPES, Fate, Outcome, Shape, Site, Trial
-from everybit.drill.trying import SETTINGS, run_trial
+from everybit.drill.trying import CLOSURE, SETTINGS, run_trial
 
 
 def trial(site: Site, shape: Shape = Shape.FLIP, **more) -> Trial:
@@ -55,6 +55,13 @@ def test_wrong_results_are_caught_by_replay_and_placed(site, dtype) -> None:
     assert outcome.fate is Fate.CAUGHT
     assert "CMP701" in outcome.rules
     assert (outcome.steps_after, outcome.placed) == (0, True)
+
+
+@pytest.mark.parametrize("site", [Site.MOMENT, Site.ACTIVATION, Site.PARAMETER_GRADIENT, Site.RNG])
+def test_in_the_closure_form_what_is_caught_is_undone(site) -> None:
+    outcome = run_trial(trial(site, subject="lstm"), CLOSURE)
+    assert outcome.fate is Fate.CAUGHT
+    assert outcome.same_end
 
 
 def test_without_replay_a_wrong_result_is_missed_and_told_so() -> None:

@@ -56,6 +56,7 @@ def drill(
     steps: int = 12,
     sites: Sequence[str] = (),
     dtypes: Sequence[str] = (),
+    closure: bool = False,
     results: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = lambda *_: None,
@@ -71,6 +72,8 @@ def drill(
         steps: Of the script's training in each trial.
         sites: Locations to strike; all where empty.
         dtypes: Of the built-in models, or of the script's tensors; all where empty.
+        closure: Train the built-in models through `guard.step`, under the policy `rewind`: what is
+            found is undone, and the step is computed again.
         results: A file that keeps each outcome: asked again with the same options, the drill goes
             on where it was ended.
         out: Where to write the page.
@@ -91,9 +94,15 @@ def drill(
         raise UsageError(f"{workers} workers", todo="ask for 1 or more")
     count = workers or os.cpu_count() or 1
     _check(sites, dtypes)
+    if closure and target is not None:
+        raise UsageError(
+            "a script's own loop has no closure form",
+            where=target,
+            todo="leave out --closure; docs/rewind.md shows how a loop is changed to have one",
+        )
     with ExitStack() as stack:
         if target is None:
-            plan, executor = _builtin(faults, seed, count, sites, dtypes)
+            plan, executor = _builtin(faults, seed, count, sites, dtypes, closure)
         else:
             from everybit.api.drill_script import prepare
 
@@ -119,23 +128,28 @@ def drill(
 
 
 def _builtin(
-    faults: int, seed: int, workers: int, sites: Sequence[str], dtypes: Sequence[str]
+    faults: int,
+    seed: int,
+    workers: int,
+    sites: Sequence[str],
+    dtypes: Sequence[str],
+    closure: bool,
 ) -> tuple[Plan, Executor]:
     from everybit.drill.executor import LocalProcesses
     from everybit.drill.plan import plan_builtin
     from everybit.drill.subjects import DTYPES
     from everybit.drill.trial import Site
-    from everybit.drill.trying import SETTINGS
+    from everybit.drill.trying import CLOSURE, SETTINGS
     from everybit.drill.worker import SETTINGS_VARIABLE
 
     plan = plan_builtin(
         faults=faults,
         seed=seed,
-        settings=SETTINGS,
+        settings=(settings := CLOSURE if closure else SETTINGS),
         sites=[Site(site) for site in sites] or None,
         dtypes=tuple(dtypes) or tuple(DTYPES),
     )
-    environment = {SETTINGS_VARIABLE: json.dumps(SETTINGS)}
+    environment = {SETTINGS_VARIABLE: json.dumps(settings)}
     return plan, LocalProcesses(workers, environment=environment)
 
 

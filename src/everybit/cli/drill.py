@@ -27,6 +27,11 @@ from everybit.cli.output import emit
               help="Strike there only: weight, activation, ...; may be given again.")  # fmt: skip
 @click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE",
               help="Strike float32, bfloat16 or float16 only; may be given again.")  # fmt: skip
+@click.option(
+    "--closure",
+    is_flag=True,
+    help="Train the built-in models through guard.step, which undoes what is found.",
+)
 @click.option("--results", type=click.Path(path_type=Path), metavar="FILE",
               help="Keep each outcome here; asked again, go on where it ended.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="page.html",
@@ -43,6 +48,7 @@ def command(
     steps: int,
     sites: tuple[str, ...],
     dtypes: tuple[str, ...],
+    closure: bool,
     results: Path | None,
     out: Path | None,
     as_json: bool,
@@ -65,6 +71,7 @@ def command(
     Examples:
       everybit drill --out drill.html
       everybit drill --results drill.jsonl --faults 20
+      everybit drill --closure --faults 2
       everybit drill --steps 8 --faults 1 train.py --batch-size 4
     """
     from everybit.api.drill import drill
@@ -89,6 +96,7 @@ def command(
         steps=steps,
         sites=sites,
         dtypes=dtypes,
+        closure=closure,
         results=results,
         out=out,
         progress=progress,

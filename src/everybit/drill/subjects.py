@@ -29,30 +29,37 @@ class Training:
     Args:
         model: In training mode, of one dtype.
         optimizer: Of all its parameters.
-        loss: Returns the loss of one new batch.
+        batch: Draws a new batch.
+        loss: Returns the loss of a batch.
 
     Attributes:
         model: The model.
         optimizer: Its optimizer.
+        batch: Draws a new batch.
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], Tensor]
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        batch: Callable[[], tuple[Tensor, ...]],
+        loss: Callable[..., Tensor],
     ) -> None:
         self.model = model
         self.optimizer = optimizer
+        self.batch = batch
         self._loss = loss
 
-    def step(self) -> Tensor:
-        """Train one step; return its loss."""
-        loss = self.loss_backward()
+    def step(self, *batch: Tensor) -> Tensor:
+        """Train one step on a batch; return its loss."""
+        loss = self.loss_backward(*batch)
         self.optimizer.step()
         return loss
 
-    def loss_backward(self) -> Tensor:
-        """Compute loss and gradients of one new batch, without an update."""
+    def loss_backward(self, *batch: Tensor) -> Tensor:
+        """Compute loss and gradients of a batch, without an update."""
         self.optimizer.zero_grad()
-        loss = self._loss()
+        loss = self._loss(*batch)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
@@ -99,35 +106,40 @@ class _Words(nn.Module):
 def _gpt(dtype: torch.dtype, generator: torch.Generator) -> Training:
     model = GPT(GPTConfig(layers=2, width=32, heads=2, context=16, vocabulary=64)).to(dtype)
 
-    def loss() -> Tensor:
+    def batch() -> tuple[Tensor, ...]:
         tokens = torch.randint(64, (4, 17), generator=generator)
-        value: Tensor = model(tokens[:, :-1], tokens[:, 1:])
-        return value
+        return tokens[:, :-1], tokens[:, 1:]
 
     # The usual 1e-8 is zero in float16.
     adamw = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)
-    return Training(model, adamw, loss)
+    return Training(model, adamw, batch, model)
 
 
 def _cnn(dtype: torch.dtype, generator: torch.Generator) -> Training:
     model = _Image().to(dtype)
 
-    def loss() -> Tensor:
+    def batch() -> tuple[Tensor, ...]:
         images = torch.randn(8, 3, 12, 12, generator=generator).to(dtype)
-        labels = torch.randint(10, (8,), generator=generator)
+        return images, torch.randint(10, (8,), generator=generator)
+
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(model(images), labels)
 
-    return Training(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), loss)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    return Training(model, sgd, batch, loss)
 
 
 def _lstm(dtype: torch.dtype, generator: torch.Generator) -> Training:
     model = _Words().to(dtype)
 
-    def loss() -> Tensor:
+    def batch() -> tuple[Tensor, ...]:
         tokens = torch.randint(64, (6, 13), generator=generator)
-        return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        return tokens[:, :-1], tokens[:, 1:]
 
-    return Training(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), loss)
+    def loss(tokens: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+
+    return Training(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), batch, loss)
 
 
 def _mlp(dtype: torch.dtype, generator: torch.Generator) -> Training:
@@ -140,11 +152,14 @@ def _mlp(dtype: torch.dtype, generator: torch.Generator) -> Training:
         nn.Linear(48, 4),
     ).to(dtype)
 
-    def loss() -> Tensor:
-        x = torch.randn(16, 20, generator=generator).to(dtype)
+    def batch() -> tuple[Tensor, ...]:
+        return (torch.randn(16, 20, generator=generator).to(dtype),)
+
+    def loss(x: Tensor) -> Tensor:
         return F.mse_loss(model(x), x[:, :4] * x[:, 4:8])
 
-    return Training(model, torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-4), loss)
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-4)
+    return Training(model, adam, batch, loss)
 
 
 #: `{name: how it is built}`.

@@ -60,7 +60,8 @@ class Reference:
 def reference(subject: str, dtype: str, steps: int = STEPS, seed: int = 0) -> Reference:
     """Train undisturbed; each is trained once in a process."""
     training = build(subject, dtype, seed)
-    computed = list_computed_targets(training.model, training.loss_backward)
+    batch = training.batch()
+    computed = list_computed_targets(training.model, lambda: training.loss_backward(*batch))
     return Reference(run=train(build(subject, dtype, seed), steps), computed=computed)
 
 
@@ -70,6 +71,7 @@ def train(
     before_step: Callable[[int], Any] = lambda _: None,
     *,
     into: Trained | None = None,
+    through: Callable[..., torch.Tensor] | None = None,
 ) -> Trained:
     """Train, and return the bits.
 
@@ -78,12 +80,14 @@ def train(
         steps: How many.
         before_step: Called before each with its number.
         into: What to fill: an error leaves in it what was trained before.
+        through: Carries out a step, given its function and its batch: a Guard's closure form.
     """
     trained = Trained() if into is None else into
     for step in range(steps):
         before_step(step)
+        batch = training.batch()
         began = time.perf_counter()
-        loss = training.step()
+        loss = training.step(*batch) if through is None else through(training.step, *batch)
         trained.seconds += time.perf_counter() - began
         trained.losses.append(float(loss))
         trained.words.append(words_of(training.model, training.optimizer, loss))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from everybit.core.config import Config
+from everybit.core.config import Config, OnFinding
 from everybit.drill.checkpoint_file import try_file
 from everybit.drill.judging import outcome_of
 from everybit.drill.planting import Planted
@@ -32,6 +32,8 @@ SETTINGS: dict[str, Any] = {
     "shadow": True,
     "incident_mb": 0,
 }
+#: The same where each step goes through the closure form, and what is found is undone.
+CLOSURE: dict[str, Any] = {**SETTINGS, "on_finding": "rewind"}
 
 
 def run_trial(trial: Trial, settings: Mapping[str, Any] = SETTINGS) -> Outcome:
@@ -75,8 +77,10 @@ def _broken(trial: Trial, settings: Mapping[str, Any]) -> Outcome:
     findings: Sequence[Finding] = ()
     trained = Trained()
 
-    def plant(training: Training) -> Planted:
-        planted.append(Planted(trial, training.model, training.optimizer, clean.computed))
+    def plant(training: Training, count: Callable[[], int]) -> Planted:
+        planted.append(
+            Planted(trial, training.model, training.optimizer, clean.computed, count=count)
+        )
         return planted[0]
 
     try:
@@ -109,7 +113,7 @@ def _guarded(
     settings: Mapping[str, Any],
     steps: int,
     *,
-    plant: Callable[[Training], Planted] | None = None,
+    plant: Callable[[Training, Callable[[], int]], Planted] | None = None,
     build_seed: int = 0,
 ) -> tuple[Trained, Sequence[Finding]]:
     """Train under a Guard; raises `_Raised` where the training ended with an error."""
@@ -119,14 +123,16 @@ def _guarded(
     told = ""
     with tempfile.TemporaryDirectory(prefix="everybit-drill-", dir=_fast()) as folder:
         guard = Guard(training.model, training.optimizer, run=Path(folder) / "run", config=config)
-        planted = plant(training) if plant else None
+        # A step that is computed again is still that step.
+        planted = plant(training, lambda: int(guard.step)) if plant else None
+        through = guard.step if config.on_finding is OnFinding.REWIND else None
         try:
             with guard:
                 if planted is None:
-                    train(training, steps, into=trained)
+                    train(training, steps, into=trained, through=through)
                 else:
                     with planted:
-                        train(training, steps, planted.before_step, into=trained)
+                        train(training, steps, planted.before_step, into=trained, through=through)
         except Exception as error:
             told = f"{type(error).__name__}: {error}"[:200]
     if told:
