@@ -1,14 +1,15 @@
 """What the check on replicas costs: a small GPT under DistributedDataParallel on three gloo ranks.
 
-    python bench/replicas.py [--blocks 12] [--layers 4] [--width 256] [--batch 8]
+    python bench/replicas.py [--pairs 24] [--layers 4] [--width 256] [--batch 8]
 
-One guarded run. Blocks of 32 steps take turns: with the check on replicas and without it; the order
-within each pair turns round from pair to pair. In each block of 32 every update's digests are shown
-to all ranks, and the sums of all gradients are compared before and behind the reduction once.
-Replay, and with it the ring audit, is off. Of each block the CPU time of the process (all threads,
-those of gloo included) is taken; the cost is the median over pairs and ranks of the ratio of the
-two, less one. The time within the check's own functions is counted directly as well: it does not
-depend on how steady the machine is, and leaves out what gloo's threads use.
+One guarded run. Blocks of four steps take turns: with the check on replicas and without it, the
+order turning round from pair to pair. The first step of a block is left out: threads of gloo's may
+still work for the block before. Of each step the CPU time of the process (all threads) is taken;
+the ratio of a pair is that of its two medians, and the cost is the median over pairs and ranks,
+less one. The CPU time within the check's own functions is counted directly as well, as a share of
+the step's: it hardly depends on how steady the machine is, and leaves out what gloo's threads use.
+Steps on which the reduction is looked at (one in 32) are counted by themselves and added at that
+rate. Replay, and with it the ring audit, is off.
 Writes `bench/results/replicas.json`.
 """
 
@@ -29,16 +30,21 @@ from pathlib import Path
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+import everybit
+from everybit.drill.gpt import GPT, GPTConfig
+from everybit.guard.replicas.check import ReplicaCheck
+from everybit.guard.replicas.reduction import EVERY
+
 RESULTS = Path(__file__).resolve().parent / "results" / "replicas.json"
 WORLD_SIZE = 3
-#: Steps of a block: in each the reduction is looked at once.
-STEPS = 32
+#: Steps of a block.
+STEPS = 4
 QUIET = {"OMP_WAIT_POLICY": "passive"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=12, help="pairs of blocks")
+    parser.add_argument("--pairs", type=int, default=24, help="pairs of blocks")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--context", type=int, default=128)
@@ -65,7 +71,7 @@ def main() -> None:
         ]
     result = summary(options, found)
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({k: v for k, v in result.items() if k != "ratios"}, indent=1))
+    print(json.dumps(result, indent=1))
 
 
 def launched(rank: int, port: int) -> dict[str, str]:
@@ -80,29 +86,26 @@ def launched(rank: int, port: int) -> dict[str, str]:
 def summary(options, found) -> dict:
     ratios = [ratio for rank in found for ratio in rank["ratios"]]
     quartiles = statistics.quantiles(ratios, n=4)
-    own = [share for rank in found for share in rank["own"]]
+    own = statistics.median(share for rank in found for share in rank["own"])
+    reduction = statistics.median(share for rank in found for share in rank["reduction"])
     return {
         "torch": torch.__version__,
         "machine": platform.machine(),
+        "load": os.getloadavg()[0],
         "ranks": WORLD_SIZE,
         "parameters": found[0]["parameters"],
         "tokens_a_step": options.batch * options.context,
-        "pairs": options.blocks,
-        "steps_a_block": STEPS,
-        "cost_percent": round(100 * (statistics.median(ratios) - 1), 3),
-        "quartiles_percent": [round(100 * (value - 1), 3) for value in quartiles],
-        "own_percent": round(100 * statistics.median(own), 3),
-        "comparisons": found[0]["comparisons"],
+        "pairs": options.pairs,
+        "step_cpu_s": round(found[0]["step_s"], 4),
+        "cost_percent": round(100 * (statistics.median(ratios) - 1), 2),
+        "quartiles_percent": [round(100 * (value - 1), 2) for value in quartiles],
+        "own_percent": round(100 * (own + (reduction - own) / EVERY), 3),
+        "own_percent_without_reduction": round(100 * own, 3),
         "findings": sum(rank["findings"] for rank in found),
-        "ratios": [[round(ratio, 5) for ratio in rank["ratios"]] for rank in found],
     }
 
 
 def work(options) -> None:
-    import everybit
-    from everybit.drill.gpt import GPT, GPTConfig
-    from everybit.guard.replicas.check import ReplicaCheck
-
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
@@ -114,32 +117,41 @@ def work(options) -> None:
     optimizer = torch.optim.AdamW(wrapped.parameters())
     torch.manual_seed(100 + rank)
     timed = Timed(ReplicaCheck)
-    times: dict[bool, list[float]] = {True: [], False: []}
-    own: list[float] = []
+    ratios, own, reduction, bare = [], [], [], []
     folder = options.worker / f"run-{rank}"
+    step = 0
     with everybit.Guard(wrapped, optimizer, run=folder, replay_every=0) as guard:
-        for number in range(-1, options.blocks):
+        for number in range(-2, options.pairs):
+            medians = {}
             for on in (True, False) if number % 2 else (False, True):
-                timed.on, timed.spent_s = on, 0.0
-                began = time.process_time()
-                for _ in range(STEPS):
+                timed.on, times = on, []
+                for place in range(STEPS):
+                    timed.spent_s, began = 0.0, time.process_time()
                     tokens = torch.randint(256, (options.batch, options.context + 1))
                     loss = wrapped(tokens[:, :-1], tokens[:, 1:])
                     loss.backward()
                     optimizer.step()
                     optimizer.zero_grad()
-                spent_s = time.process_time() - began
-                if number >= 0:  # The first pair warms up.
-                    times[on].append(spent_s)
+                    spent_s = time.process_time() - began
+                    looks = step % EVERY == 0
+                    step += 1
+                    if number < 0:
+                        continue  # Warming up.
                     if on:
-                        own.append(timed.spent_s / spent_s)
-    checked = {item.what: item.count for item in guard.coverage.checked}
+                        (reduction if looks else own).append(timed.spent_s / spent_s)
+                    if place and not looks:
+                        times.append(spent_s)
+                if times:
+                    medians[on] = statistics.median(times)
+            if len(medians) == 2:
+                ratios.append(medians[True] / medians[False])
+                bare.append(medians[False])
     result = {
-        "ratios": [a / b for a, b in zip(times[True], times[False], strict=True)],
+        "ratios": ratios,
         "own": own,
+        "reduction": reduction or own,
+        "step_s": statistics.median(bare),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "comparisons": {what: count for what, count in checked.items() if "re" in what[:10]}
-        | {w: c for w, c in checked.items() if "ranks" in w},
         "findings": len(guard.findings),
     }
     (options.worker / f"{rank}.json").write_text(json.dumps(result))

@@ -144,6 +144,21 @@ SCENARIOS = """
     def replicated_shards():
         return shard((3, 1), ("replicate", "shard"))
 
+    def whole():
+        from torch.distributed.tensor import Shard, distribute_tensor
+        from everybit.guard.replicas.whole import whole_words
+
+        sharded, _ = shard((3,), ("shard",))["build"]()
+        copied, _ = shard((3, 1), ("replicate", "shard"))["build"]()
+        mesh = dist.device_mesh.init_device_mesh("cpu", (3,))
+        columns = {
+            name: distribute_tensor(tensor, mesh, [Shard(tensor.dim() - 1)])
+            for name, tensor in plain().state_dict().items()
+        }
+        models = [plain().state_dict(), sharded.state_dict(), copied.state_dict(), columns]
+        results["whole"] = [whole_words(model) for model in models]
+
+    whole()
     pair = dist.new_group([0, 1])
 
     @scenario(within=on_one(weight))
@@ -276,6 +291,13 @@ def test_a_device_that_is_always_wrong_is_seen_by_another(results: list[dict[str
         assert finding["evidence"]["replayed_at_home"] == "exactly"
     for checked in of(results, "summed", "checked"):  # And right ones agree.
         assert checked["calls of another rank computed here"] == 6
+
+
+def test_shards_add_up_to_the_digest_of_the_whole(results: list[dict[str, Any]]) -> None:
+    for each in results:
+        on_one, sharded, copied, columns = each["whole"]
+        assert len(on_one) == 6
+        assert on_one == sharded == copied == columns == results[0]["whole"][0]
 
 
 def test_two_copies_name_no_culprit(results: list[dict[str, Any]]) -> None:

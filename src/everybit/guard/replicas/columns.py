@@ -41,6 +41,7 @@ class Columns:
         self._known: dict[tuple[str, ...], tuple[Layout, list[int]]] = {}
         self._words: dict[int, int] = {}
         self._synced: bool | None = None
+        self._roots: list[int] = []
 
     @property
     def declared(self) -> bool:
@@ -48,14 +49,14 @@ class Columns:
         return any(c.declared for layout, _ in self._known.values() for c in layout.columns)
 
     def look(self) -> None:
-        """Find what the program keeps equal; once, before the first update."""
+        """Find what the program keeps equal: at the first call, and where a wrapper came since."""
         self._declared = Declared([root for root, _ in self._state.members.roots])
         if self._declared.wrappers:
             self.why_unreduced = self._declared.why_unreduced
         if self._declared.why_local:
             self._turn_local(self._declared.why_local)
-        else:
-            self._peers = self._declared.peers()
+        elif not self.why_local:
+            self._peers, self._known = self._declared.peers(), {}
             self._reduced = self._declared.reduced()
 
     def close(self) -> None:
@@ -71,7 +72,9 @@ class Columns:
 
     def note_call(self) -> None:
         """Take note of a call that records a graph: whether its gradients will be reduced."""
-        if self._declared is None:
+        roots = [id(root) for root, _ in self._state.members.roots]
+        if self._declared is None or roots != self._roots:
+            self._roots = roots
             self.look()
         if self._declared is not None and self._declared.wrappers:
             self._synced = self._declared.syncs

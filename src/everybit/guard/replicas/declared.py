@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,20 +26,25 @@ class Declared:
             all live objects.
 
     Attributes:
-        wrappers: The DDP modules.
         why_local: Why their copies are not kept equal after all, "" where they are.
     """
 
     def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
         roots = list(roots)
-        self.wrappers: list[Any] = [part for root in roots for part in _wrappers_in(root)]
-        if not self.wrappers:
+        wrappers: list[Any] = [part for root in roots for part in _wrappers_in(root)]
+        if not wrappers:
             inside = {id(part) for root in roots for part in root.modules()}
-            self.wrappers = [each for each in _live_wrappers() if id(each.module) in inside]
+            wrappers = [each for each in _live_wrappers() if id(each.module) in inside]
+        self._wrappers = [weakref.ref(wrapper) for wrapper in wrappers]
         self.why_local = ""
         for wrapper in self.wrappers:
             if any(_is_local_sgd(hook) for hook, _ in wrapper._comm_hooks):
                 self.why_local = "a communication hook averages the models now and then (local SGD)"
+
+    @property
+    def wrappers(self) -> list[Any]:
+        """The DDP modules that live."""
+        return [wrapper for ref in self._wrappers if (wrapper := ref()) is not None]
 
     def peers(self) -> dict[int, Ranks]:
         """Return the ranks that hold copies of a parameter, by the parameter's id."""
