@@ -219,3 +219,22 @@ def test_enum_members_and_nested_classes_by_getattr_are_judged_by_their_class():
         "x.Colour": "unknown",
         "x.Colour.RED": "unknown",
     }
+
+
+def test_a_module_that_a_function_uses_is_unknown_and_what_is_called_in_it_dangerous():
+    module = call(name(CLOUD, "subimport"), "os")
+    assert worst({"uses": module}) == {"os": "unknown"}
+    assert worst(call(call(name("builtins", "getattr"), module, "system"), "ls")) == {
+        "os": "unknown",
+        "os.system": "dangerous",
+    }
+    for by_import in ("antigravity", "unittest.__main__", "idlelib.idle"):
+        assert worst(call(name(CLOUD, "subimport"), by_import)) == {by_import: "dangerous"}
+
+
+def test_abstract_classes_are_named_by_classes_in_the_file():
+    made = call(
+        name(CLOUD, "_make_skeleton_class"), name("abc", "ABCMeta"), "K", (name("abc", "ABC"),), {}
+    )
+    assert set(worst(new(made)).values()) == {"unknown"}
+    assert worst(call(name("abc", "ABCMeta"), "K", (), {})) == {"abc.ABCMeta": "unknown"}

@@ -61,3 +61,9 @@ def test_tensors_in_a_plain_pickle_are_no_finding(tmp_path, size):
     parts = [held, pickled(["NumpyArrayWrapper", call(LOAD, saved(torch.ones(size)))])]
     for data in parts:
         assert {severity for _, severity in rules(tmp_path, data)} <= {"note"}
+
+
+def test_bytes_that_only_begin_as_a_pickle_are_not_damaged(tmp_path):
+    code = b"]" * 10 + b"\xd8\xff"
+    told = rules(tmp_path, pickled(call(name("dill._dill", "_create_code"), code, b"(t.")))
+    assert told == {("PKL202", "warning"), ("PKL204", "warning")}

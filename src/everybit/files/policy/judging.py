@@ -11,10 +11,14 @@ from everybit.files.pickles.reach import Via
 from everybit.files.policy.dangers import does_by_name, does_by_word, does_inside
 from everybit.files.policy.effects import (
     ATTRIBUTES,
+    BROWSER,
     BUILDS_CODE,
     CALLS,
+    CODE,
     COMPUTED,
+    DEBUGGER,
     FILE_CODE,
+    INSTALLS,
     METHODS,
 )
 from everybit.files.policy.safe import is_safe, only_named
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 _GETTERS: Final = frozenset({
     "operator.attrgetter", "_operator.attrgetter", "operator.itemgetter", "_operator.itemgetter",
 })  # fmt: skip
+#: What some modules do as soon as they are imported.
+_BY_IMPORT: Final = frozenset({BROWSER, CODE, DEBUGGER, INSTALLS})
 #: dill's way to write arrays: what it calls is judged by its own name.
 _MAKES_ARRAYS: Final = frozenset({"dill._dill._create_array"})
 #: Cloudpickle's and dill's way to write functions and classes; none of it runs what it builds.
@@ -104,6 +110,10 @@ def _judge(reached: Reached) -> tuple[Danger, str]:
         return builds
     inside = does_inside(reached.module, reached.name)
     does = inside or does_by_name(name) or (does_by_word(reached.name) if reached.called else "")
+    if does and not reached.name and not reached.called and does not in _BY_IMPORT:
+        # A module alone, as cloudpickle writes one that a function uses: what is called in it, or
+        # taken from it, has a name of its own.
+        return Danger.UNKNOWN, ""
     return (_DANGEROUS, does) if does else _UNKNOWN
 
 

@@ -22,7 +22,7 @@ _EXCEPTIONS: Final = (
 
 #: `{module: names}` of what is a value in a pickle, and called by none: `Enum("Name", members)`
 #: makes a class with whatever attributes it is given.
-NAMED: Final = {"enum": "Enum IntEnum Flag IntFlag StrEnum"}
+NAMED: Final = {"enum": "Enum IntEnum Flag IntFlag StrEnum", "abc": "ABC ABCMeta"}
 
 #: `{module: names}`
 NAMES: Final = {
@@ -34,6 +34,7 @@ NAMES: Final = {
         "set frozenset list dict tuple bytearray complex int long float str unicode bool slice "
         "xrange object buffer bytes"
     ),
+    "abc": "ABC ABCMeta",
     "collections": "OrderedDict Counter defaultdict deque ChainMap UserDict UserList UserString",
     "_collections": "deque defaultdict OrderedDict",
     "_codecs": "encode",

@@ -137,6 +137,7 @@ def _look_into_nested(
             start=None,
             depth=content.depth + 1,
             by_law=nested.loaded,
+            partial=not nested.loaded,  # what nobody need load is not damaged
         )
         walk.look(child, walk)
 
