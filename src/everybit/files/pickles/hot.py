@@ -35,6 +35,7 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
     at = start = m.at
     step = 0
     alone = False
+    floor = marks[-1] if marks else -1  # nothing is taken from below the last mark
     try:
         for step in range(1, max_steps + 1):  # noqa: B007 - told afterwards
             start = at
@@ -42,72 +43,96 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                 raise m.ended("ends without STOP", at)
             code = data[at]
             at += 1
-            if code == 0x71 and at < size:  # BINPUT
-                if marks and marks[-1] == len(stack):
-                    raise IndexError
-                top = stack[-1]
-                if memo.setdefault(data[at], top) is not top:
-                    m.at = at
-                    m.memoize(data[at])
-                at += 1
-            elif code == 0x4B and at < size:  # BININT1
-                stack.append(data[at])
-                at += 1
-            elif code == 0x68 and at < size and data[at] in memo:  # BINGET
-                stack.append(memo[data[at]])
-                at += 1
-            elif code == 0x94:  # MEMOIZE, which torch's own unpickler lacks
-                alone = True
-                if marks and marks[-1] == len(stack):
-                    raise IndexError
-                top = stack[-1]
-                if memo.setdefault(len(memo), top) is not top:
-                    m.at = at
-                    m.memoize(len(memo))
-            elif code == 0x58 and at + 4 <= size:  # BINUNICODE
-                end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-                if end > size or at < m.frame_end < end:
-                    m.at = at
-                    actions[code](m)  # type: ignore[misc]
-                    at = m.at
-                else:
-                    stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
-                    at = end
-            elif code == 0x72 and at + 4 <= size and not at < m.frame_end < at + 4:  # LONG_BINPUT
-                if marks and marks[-1] == len(stack):
-                    raise IndexError
-                top = stack[-1]
-                key = int.from_bytes(data[at : at + 4], "little")
-                if memo.setdefault(key, top) is not top:
-                    m.at = at
-                    m.memoize(key)
-                at += 4
+            if code > 0x60:
+                if code == 0x72 and at + 4 <= size and not at < m.frame_end < at + 4:
+                    # LONG_BINPUT
+                    if len(stack) == floor:
+                        raise IndexError
+                    top = stack[-1]
+                    key = int.from_bytes(data[at : at + 4], "little")
+                    if memo.setdefault(key, top) is not top:
+                        m.at = at
+                        m.memoize(key)
+                    at += 4
+                    continue
+                if code == 0x71 and at < size:  # BINPUT
+                    if len(stack) == floor:
+                        raise IndexError
+                    top = stack[-1]
+                    if memo.setdefault(data[at], top) is not top:
+                        m.at = at
+                        m.memoize(data[at])
+                    at += 1
+                    continue
+                if code == 0x68 and at < size and data[at] in memo:  # BINGET
+                    stack.append(memo[data[at]])
+                    at += 1
+                    continue
+                if code == 0x94:  # MEMOIZE, which torch's own unpickler lacks
+                    alone = True
+                    if len(stack) == floor:
+                        raise IndexError
+                    top = stack[-1]
+                    if memo.setdefault(len(memo), top) is not top:
+                        m.at = at
+                        m.memoize(len(memo))
+                    continue
+                if code == 0x74 and marks:  # TUPLE
+                    first = marks.pop()
+                    items = stack[first:]
+                    del stack[first:]
+                    stack.append(TupleNode(items))
+                    m.num_nodes += 1
+                    floor = marks[-1] if marks else -1
+                    continue
+                if code == 0x85 and stack and len(stack) != floor:  # TUPLE1
+                    stack[-1] = TupleNode([stack[-1]])
+                    m.num_nodes += 1
+                    continue
+                if code == 0x89:  # NEWFALSE
+                    stack.append(False)
+                    continue
+                if code == 0x86 and len(stack) - max(floor, 0) >= 2:  # TUPLE2
+                    items = stack[-2:]
+                    del stack[-2:]
+                    stack.append(TupleNode(items))
+                    m.num_nodes += 1
+                    continue
+            elif code == 0x4B:  # BININT1
+                if at < size:
+                    stack.append(data[at])
+                    at += 1
+                    continue
+            elif code == 0x28:  # MARK
+                floor = len(stack)
+                marks.append(floor)
+                continue
             elif code == 0x52:  # REDUCE
-                if len(stack) - (marks[-1] if marks else 0) < 2:
+                if len(stack) - max(floor, 0) < 2:
                     raise IndexError
                 args = stack.pop()
                 made = Call(_REDUCE, stack[-1], args, None, start)
                 calls.append(made)
                 stack[-1] = made
                 m.num_nodes += 1
-            elif code == 0x28:  # MARK
-                marks.append(len(stack))
-            elif code == 0x74 and marks:  # TUPLE
-                first = marks.pop()
-                items = stack[first:]
-                del stack[first:]
-                stack.append(TupleNode(items))
-                m.num_nodes += 1
+                continue
             elif code == 0x29:  # EMPTY_TUPLE
                 stack.append(TupleNode([]))
                 m.num_nodes += 1
-            else:
-                action = actions[code]
-                m.at = at
-                if action is None:
-                    return True
-                action(m)
-                at = m.at
+                continue
+            elif code == 0x58 and at + 4 <= size:  # BINUNICODE
+                end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+                if end <= size and not at < m.frame_end < end:
+                    stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
+                    at = end
+                    continue
+            action = actions[code]
+            m.at = at
+            if action is None:
+                return True
+            action(m)
+            at = m.at
+            floor = marks[-1] if marks else -1
     finally:
         m.begun, m.steps = start, step
         m.at = max(m.at, at)
