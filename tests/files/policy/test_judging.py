@@ -168,6 +168,7 @@ def worst(value) -> dict[str, str]:
 CLOUD = "cloudpickle.cloudpickle"
 CODE = call(call(name(CLOUD, "_builtin_type"), "CodeType"), 1, b"code")
 FUNCTION = call(name(CLOUD, "_make_function"), CODE, {})
+SPACE = name("argparse", "Namespace")
 CLASS = call(name(CLOUD, "_make_skeleton_class"), name("builtins", "type"), "K", (), {})
 
 
@@ -188,8 +189,10 @@ def with_methods(*methods: str):
         new(CLASS),
         build(new(with_methods("go", "__init__")), {"a": 1}),
         call(name("functools", "partial"), FUNCTION, 1),
+        call(name("collections", "defaultdict"), FUNCTION),
+        build(call(SPACE), {"keys": FUNCTION, "append": FUNCTION}),
     ],
-    ids=["function", "within", "class", "instance", "with methods", "partial"],
+    ids=["function", "within", "class", "instance", "with methods", "partial", "default", "kept"],
 )
 def test_building_functions_and_classes_is_unknown_and_not_dangerous(value):
     assert set(worst(value).values()) == {"unknown"}
@@ -207,8 +210,26 @@ def test_building_functions_and_classes_is_unknown_and_not_dangerous(value):
         call(call(name("dill._dill", "_create_function"), CODE), 1),
         call(call(name("types", "FunctionType"), CODE, {}), 1),
         call(call(name("builtins", "getattr"), CLASS, "run"), 1),
+        type(CLASS)(build(call(SPACE), {"append": FUNCTION}) + b"K\x01a"),
+        build(build(call(SPACE), {"__setstate__": FUNCTION}), {"a": 1}),
+        call(name("builtins", "dict"), build(call(SPACE), {"keys": FUNCTION})),
+        call(name("torch.nn.parameter", "Parameter"), build(call(SPACE), {"detach": FUNCTION})),
     ],
-    ids=["call", "partial", "map", "setstate", "new", "init", "dill", "types", "method"],
+    ids=[
+        "call",
+        "partial",
+        "map",
+        "setstate",
+        "new",
+        "init",
+        "dill",
+        "types",
+        "method",
+        "append",
+        "state",
+        "keys",
+        "detach",
+    ],
 )
 def test_running_code_from_the_file_is_dangerous(value):
     assert "dangerous" in worst(value).values()

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import as_string
-from everybit.files.pickles.naming import passes_on
+from everybit.files.pickles.naming import Named, passes_on
 from everybit.files.pickles.nodes import Call, CallKind, DictNode, Global, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from everybit.files.pickles.naming import Named, Names
-    from everybit.files.pickles.nodes import Node
+    from everybit.files.pickles.naming import Names
+    from everybit.files.pickles.nodes import Node, Pickle
 
 _CLOUDPICKLE: Final = ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
 _DILL: Final = ("dill._dill", "dill.dill", "dill")
@@ -48,6 +48,31 @@ _APPLIERS: Final = frozenset({
     "builtins.property.fget", "weakref.finalize", "signal.signal",
 })  # fmt: skip
 _ALWAYS: Final = frozenset({"__new__", "__getattribute__"})
+
+
+#: What holds a function from the file, as what it is told.
+_KEPT: Final = Named("types", "FunctionType()")
+#: Attributes that opcodes call on any object: where items are added to it, or a state is set.
+_BY_STATE: Final = frozenset({"__setstate__"})
+_BY_OPCODES: Final = frozenset({"append", "extend", "add", "__setstate__"})
+#: Harmless functions that call methods of what they are given, or it itself.
+_CALLERS: Final = frozenset({
+    "builtins.dict", "collections.OrderedDict", "collections.Counter", "collections.UserDict",
+    "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", "torch.nn.Parameter",
+    "torch.optim.swa_utils.AveragedModel", "numpy.random._pickle.__generator_ctor",
+    "numpy.random._pickle.__bit_generator_ctor", "copyreg.__newobj__",
+})  # fmt: skip
+
+
+def _is_built(node: Node) -> bool:
+    """Return whether a value is a function from the file, or a `partial` of one."""
+    if not isinstance(node, Call):
+        return False
+    if node.name in ("functools.partial", "_functools.partial"):
+        return any(
+            isinstance(arg, Call) and arg.name in FUNCTION_BUILDERS for arg in node.arguments
+        )
+    return node.name in FUNCTION_BUILDERS
 
 
 def is_plain(node: Node, named: Named) -> bool:
@@ -107,6 +132,30 @@ class FileCode:
             for instance in made.instances:
                 for method in sorted(made.methods & _hooks(instance)):
                     yield made.named.attribute(method), instance.position
+
+    def find_kept(self, pickle: Pickle) -> None:
+        """Note functions from the file that an object holds where loading calls them by name."""
+        holders: set[int] = set()
+        for target, state in pickle.builds:
+            keys = self._methods_kept(state) if isinstance(target, Call) else set()
+            if keys:
+                holders.add(id(target))
+                named = _BY_OPCODES if target.items else _BY_STATE
+                self.applied += [(_KEPT, target.position) for _ in keys & named]
+        for call in pickle.calls:
+            if call.name in _CALLERS or call.name.startswith("torch._utils._rebuild_"):
+                given = [arg for arg in call.arguments if id(arg) in holders or _is_built(arg)]
+                self.applied += [(_KEPT, call.position) for _ in given]
+
+    def _methods_kept(self, state: Node) -> set[str]:
+        parts = state.items[:2] if isinstance(state, TupleNode) else [state]
+        return {
+            as_string(key) or ""
+            for part in parts
+            if isinstance(part, DictNode)
+            for key, value in part.pairs
+            if _is_built(value)
+        }
 
     def _is_function(self, node: Node) -> bool:
         name = self.names.of(node).qualified

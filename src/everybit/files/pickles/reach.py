@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.attributes import find_memory
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
-from everybit.files.pickles.file_code import FileCode, is_plain
+from everybit.files.pickles.file_code import FUNCTION_BUILDERS, FileCode, is_plain
 from everybit.files.pickles.handed import find_handed
 from everybit.files.pickles.naming import READERS, Named, Names
 from everybit.files.pickles.nodes import Call, Change, Extension, Global, TupleNode
@@ -167,6 +167,8 @@ class _Finder:
         for touch in self.pickle.touches:
             items = tuple(show(item) for item in touch.items[:MAX_SHOWN])
             self.change(self.names.of(touch.target), touch.kind, items, touch.position)
+        if any(call.name in FUNCTION_BUILDERS for call in self.pickle.calls):
+            self.code.find_kept(self.pickle)
         for named, position in self.code.runs():
             self.note(named, _RESULT, position, ())
         for attribute, position in find_memory(self.pickle):
