@@ -113,6 +113,15 @@ SCENARIOS = """
         return {"forward": forward}
 
     @scenario()
+    def drift():
+        def forward(model):
+            model(torch.randn(8, 20)).square().mean().backward()
+            if rank == 1:  # As clipping by a norm that other threads have summed up.
+                for parameter in model.parameters():
+                    parameter.grad.mul_(1 + 2**-20)
+        return {"forward": forward}
+
+    @scenario()
     def local_sgd():
         def forward(model):
             with model.no_sync():
@@ -332,6 +341,15 @@ def test_what_differs_on_purpose_is_not_told(
             assert any(said.startswith(what) and why in because for said, because, _ in skipped)
         else:
             assert skipped == []
+
+
+def test_ranks_that_drift_apart_are_one_warning(results: list[dict[str, Any]]) -> None:
+    first, second, third = of(results, "drift", "findings")
+    assert first == third == []
+    (finding,) = second
+    assert (finding["rule"], finding["severity"]) == ("RNK801", "warning")
+    assert "hardly a fault" in finding["message"]
+    assert finding["evidence"]["share_of_parameters"] > 0.5
 
 
 def test_a_late_rank_is_waited_for_no_longer_than_asked(results: list[dict[str, Any]]) -> None:

@@ -20,7 +20,8 @@ What to do:
 Known false alarms:
     Copies that differ on purpose: buffers that are not broadcast, parameters that the data
     parallel wrapper was told to ignore, a model of its own on each rank. They are told apart and
-    reported as not checked.
+    reported as not checked. Ranks that compute the update with other threads, kernels or settings
+    drift apart in most parameters at once: that is one warning, and hardly a fault.
 """
 
 from everybit.core.finding import Certainty, Severity

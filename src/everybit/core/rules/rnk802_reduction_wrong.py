@@ -1,9 +1,10 @@
 """The reduced gradient is not the reduction of what the ranks sent.
 
 What:
-    Before the collective each rank sums up its own gradients, in float64, in signed blocks. After
-    it the reduced gradient must be the same on all ranks, and its sums the mean of those sums
-    within the rounding of the reduction.
+    After the collective the reduced gradient must be the same on all ranks, which is compared at
+    every checked step. On some steps each rank also sums up its own gradients before it, in
+    float64, in signed blocks, and the sums of what comes out must be the mean of those sums within
+    the rounding of the reduction.
 
 Why it matters:
     The update follows a gradient that no rank computed, or the ranks follow several. Replay of
