@@ -200,7 +200,7 @@ def _refuse_changed(done: _Done) -> None:
 
 def _size_of(unit: Unit) -> int:
     try:
-        if unit.root.is_file():
+        if not unit.root.is_dir():
             return unit.root.stat().st_size
         return sum(each.stat().st_size for each in unit.root.iterdir() if each.is_file())
     except OSError as error:

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -107,6 +108,10 @@ def test_what_is_no_checkpoint(tmp_path, out):
     with zipfile.ZipFile(tmp_path / "z.pt", "w") as archive:
         archive.writestr("a.txt", "x")
     refused(tmp_path / "z.pt", out, (PathError, DamagedError))
+
+
+def test_what_is_no_regular_file(out):
+    assert "is not a regular file" in str(refused(Path("/dev/null"), out, PathError))
 
 
 def test_bytes_behind_a_bare_pickle(tmp_path, out):
