@@ -282,6 +282,25 @@ def test_an_output_that_changes_before_the_loss_is_seen(tmp_path: Path) -> None:
     assert finding.evidence["changes"][0]["bits"] == [bit]
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_an_evaluation_is_repeated_too(mode: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = CNN().eval()
+    rng = random.Random(0)
+    with everybit.Guard(model, run=tmp_path / "run", **RECORD) as guard, mode():
+        for step in range(4):
+            if step == 2:
+                with wrong_once(model.last, "activation", rng) as hit:
+                    model(torch.randn(4, 3, 8, 8))
+            else:
+                model(torch.randn(4, 3, 8, 8))
+    (finding,) = caught(guard)
+    assert (finding.severity, finding.where.step, finding.where.module) == ("error", 2, "last")
+    assert finding.where.elements == (hit.element,)
+    checked = {each.what: each.count for each in guard.verdict.coverage.checked}
+    assert checked["calls of a model computed again"] == 4
+
+
 def test_a_note_neither_stops_nor_silences(tmp_path: Path) -> None:
     model = Flaky(only_first=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
