@@ -259,3 +259,20 @@ def test_rewinding_without_the_closure_form_says_so(tmp_path: Path) -> None:
     with everybit.Guard(loop.model, loop.optimizer, run=tmp_path / "run", **settings) as guard:
         loop.run(lambda fn, *args: fn(*args))
     assert any("guard.step(fn, batch)" in skipped.why for skipped in guard.coverage.skipped)
+
+
+def test_sensors_forget_what_was_undone(tmp_path: Path) -> None:
+    def hit(loop: Loop, at: str) -> None:
+        if (loop.at, at) == (3, "backward") and not hits:
+            gradient = loop.model.get_parameter("head.weight").grad
+            assert gradient is not None
+            hits.append(gradient.fill_(torch.nan))
+
+    hits: list[Any] = []
+    run = guarded(gpt, tmp_path / "run", hit=hit)
+    assert run.bits == bare(gpt)
+    (finding,) = run.findings
+    assert (finding.rule, finding.where.step) == ("CMP701", 3)
+    assert finding.evidence["signs"] == ["NUM502"]
+    # Nothing of it is left in what they remember: no step is told as broken.
+    assert not run.verdict.coverage.skipped
