@@ -59,25 +59,35 @@ def module_named(module: Module, dotted: str) -> Meanings:
     return (External(canonical(dotted)),)
 
 
-def starred(module: Module, name: str, seen: frozenset[Module] = frozenset()) -> Meanings:
+def starred(module: Module, name: str) -> Meanings:
     """Return what a name means that nothing binds: a star import's, or a builtin.
+
+    Star imports lead in circles and meet again: each file is asked once for a name, and the answer
+    is remembered.
 
     Args:
         module: Where it is used.
         name: The name.
-        seen: Modules whose star imports are being followed.
     """
+    known = module.starred_names
+    if name not in known:
+        known[name] = _starred(module, name, {module})
+    return known[name]
+
+
+def _starred(module: Module, name: str, seen: set[Module]) -> Meanings:
     for statement in reversed(module.top.stars):
         for source in _source(module, statement):
             if isinstance(source, External):
                 if name in STAR_NAMES.get(source.name, ()):
                     return (External(canonical(f"{source.name}.{name}")),)
-            elif source.module is not None and source.module not in {module, *seen}:
+            elif source.module is not None and source.module not in seen:
+                seen.add(source.module)
                 if name in source.module.top.bindings and not name.startswith("_"):
                     return attributes.attribute(source, name)
                 inner = UNKNOWNS
                 if source.module.top.stars:
-                    inner = starred(source.module, name, seen | {module})
+                    inner = _starred(source.module, name, seen)
                 if any(isinstance(m, External) and "." in m.name for m in inner):
                     return inner
     if module.top.stars and not module.is_builtin(name):

@@ -73,6 +73,8 @@ class Module:
         self._scope_of: dict[ast.AST, Scope] = {}
         self._calls: dict[Wanted | None, tuple[CallSite, ...]] = {}
         self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
+        #: What names mean that star imports bring.
+        self.starred_names: dict[str, Meanings] = {}
         self._returns: dict[ast.AST, tuple[ast.expr, ...]] = {}
         self._within: dict[ast.AST, list[ast.Call]] | None = None
 
