@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from everybit.api.lint import lint
 from everybit.source import imports, leading, resolving
+
+SNIPPETS = Path(__file__).parent / "snippets"
 
 
 def counted(monkeypatch, owner, name):
@@ -61,3 +65,18 @@ def test_twice_the_calls_cost_twice_the_steps(tmp_path, monkeypatch):
             lint(folder)
             steps[number] = len(taken)
     assert steps[80] <= 2.1 * steps[40]
+
+
+def test_a_check_is_not_left_out_of_a_large_project_that_can_hit(tmp_path):
+    """Files of a large project are chosen by their words: that loses no finding of one alone."""
+    snippets = [path for path in SNIPPETS.rglob("*.py") if path.parent.parent == SNIPPETS]
+    alone = {path: {f.rule for f in lint(path).findings} for path in snippets}
+    for path in snippets:
+        folder = tmp_path / path.parent.name
+        folder.mkdir(exist_ok=True)
+        (folder / path.name).write_bytes(path.read_bytes())
+    together: dict[str, set[str]] = {}
+    for finding in lint(tmp_path).findings:
+        together.setdefault(finding.where.path, set()).add(finding.rule)
+    for path, rules in alone.items():
+        assert together.get(f"{path.parent.name}/{path.name}", set()) == rules, path

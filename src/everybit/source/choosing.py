@@ -52,7 +52,7 @@ def choose_checks(files: Sequence[tuple[Path, str]], checks: Sequence[Check]) ->
         if check.words not in known:
             known[check.words] = _holding(told, check.words)
         for place, each in enumerate(known[check.words]):
-            if each:
+            if each and all(need.search(files[place][1]) for need in check.needs):
                 chosen[place].append(check)
     return chosen
 

@@ -26,12 +26,15 @@ class Check:
     Attributes:
         rule: The id of its rule.
         words: One of these occurs in every file that it can hit; empty for any file.
+        needs: Each of these matches in the text of every file that it can hit, whatever that one
+            uses of other files.
         check: Reads Python code.
         check_text: Reads other text; None where it reads none.
     """
 
     rule: str
     words: tuple[str, ...]
+    needs: tuple[re.Pattern[str], ...]
     check: Callable[[Module], Iterator[Hit]]
     check_text: Callable[[Text], Iterator[Hit]] | None = None
 
@@ -48,6 +51,7 @@ def all_checks() -> tuple[Check, ...]:
             Check(
                 rule=module.RULE_ID,
                 words=tuple(getattr(module, "WORDS", ())),
+                needs=tuple(map(re.compile, getattr(module, "NEEDS", ()))),
                 check=module.check,
                 check_text=getattr(module, "check_text", None),
             )

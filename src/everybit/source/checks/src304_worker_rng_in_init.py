@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC304"
 WORDS: Final = ("Dataset", "ImageFolder")
+NEEDS: Final = ("default_rng|Generator|RandomState|Random", r"(?:\b|\\n)class\b")
 _GENERATORS: Final = frozenset(
     {
         "numpy.random.default_rng",

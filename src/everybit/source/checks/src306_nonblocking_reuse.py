@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC306"
 WORDS: Final = ("non_blocking",)
+NEEDS: Final = WORDS
 _PINNED: Final = frozenset(
     f"torch.{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like")
 )

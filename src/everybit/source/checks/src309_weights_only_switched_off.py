@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everybit.source.texts import Text
 
 RULE_ID: Final = "SRC309"
-WORDS: Final = (VARIABLE, "NO_WEIGHTS_ONLY", "weights_only", "safe_globals", "torch")
+WORDS: Final = (VARIABLE, "NO_WEIGHTS_ONLY", "weights_only", "safe_globals", "load")
 _SET: Final = f"{VARIABLE} is set: every load that does not say weights_only=True is unsafe"
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC312"
 WORDS: Final = ("DistributedDataParallel",)
+NEEDS: Final = ("module", "backward")
 #: Calls of one function that are followed to its backward pass.
 _MAX_IN_ONE: Final = 16
 _WRAPPERS: Final = ("torch.nn.parallel.DistributedDataParallel()",)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC313"
 WORDS: Final = ("clip_grad",)
+NEEDS: Final = ("backward|step",)
 _CLIPS: Final = frozenset(
     {
         "torch.nn.utils.clip_grad_norm_",

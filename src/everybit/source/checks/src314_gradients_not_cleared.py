@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC314"
 WORDS: Final = ("backward",)
+#: A loop's backward pass and step are looked for in its own file.
+NEEDS: Final = ("backward", r"\bstep\b", r"(?:\b|\\n)(?:for|while)\b")
 #: Calls of one function that are looked at.
 _MAX_CALLERS: Final = 32
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC315"
 WORDS: Final = ("Dataset", "ImageFolder")
+NEEDS: Final = (r"(?:\b|\\n)class\b",)
 #: `{function: what it opens}`.
 _OPENS: Final = {
     "open": "file",

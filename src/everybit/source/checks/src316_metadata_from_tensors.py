@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RULE_ID: Final = "SRC316"
 WORDS: Final = ("safetensors",)
+NEEDS: Final = ("metadata",)
 _KEY: Final = "__metadata__"
 _LOADED: Final = frozenset(
     f"safetensors.{framework}.{name}()"
