@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everybit.guard.stepping.attempt import Attempt
-    from everybit.guard.stepping.trace import Event
+    from everybit.guard.stepping.trace import Event, Trace
 
     Bytes = NDArray[np.uint8]
 
@@ -65,7 +65,8 @@ def _parting(right: Attempt, wrong: Attempt) -> dict[str, Any]:
         if mine is not None and theirs is not None:
             found = _of_event(mine, theirs, right.trace.held.get(mine.key))
             if mine.key[:2] == (Link.GRAD, "output"):
-                return _passed_back(found, right.trace.consumers.get(mine.key[2], []))
+                taken = right.trace.consumers.get(mine.key[2]) or _before(right.trace, mine)
+                return _passed_back(found, taken)
             return found
     if right.end is not None and wrong.end is not None:
         places = right.end.differs(wrong.end)
@@ -76,6 +77,16 @@ def _parting(right: Attempt, wrong: Attempt) -> dict[str, Any]:
     return {"link": Link.STATE, "name": "the way that the step took", "detail": "other calls"}
 
 
+def _before(trace: Trace, event: Event) -> list[str]:
+    """Return the module whose output's gradient came last before another one's.
+
+    Where no module took an output as it was (a function lies between), its backward ran then.
+    """
+    earlier = trace.events[: trace.events.index(event)]
+    names = [each.key[2] for each in earlier if each.key[:2] == (Link.GRAD, "output")]
+    return [names[-1].partition("|")[0]] if names else []
+
+
 def _passed_back(found: dict[str, Any], consumers: Sequence[str]) -> dict[str, Any]:
     """Name the module that passed a wrong gradient back, where one module took the output."""
     inner = [
@@ -83,7 +94,7 @@ def _passed_back(found: dict[str, Any], consumers: Sequence[str]) -> dict[str, A
         for name in dict.fromkeys(consumers)
         if not any(other.startswith(f"{name}.") or not name for other in consumers if other != name)
     ]
-    if len(inner) != 1:
+    if len(inner) != 1 or not inner[0]:
         return found
     return found | {"module": inner[0], "name": f"{found['name']}, from {inner[0]}"}
 
