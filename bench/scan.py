@@ -1,15 +1,17 @@
 """Scanners side by side: what each says of the corpus, and how long it takes.
 
-    python bench/scan.py --peers PEERS --out bench/results/scan.json
+    python bench/scan.py --peers PEERS --out bench/results/scan.json [--kept RESULT]
 
 PEERS is a folder with a virtual environment for each peer, under its name: picklescan, modelscan,
 fickling, modelaudit. One that is not there is left out. Every adversarial file whose loader is
-here is also loaded by it, in a fork of its own (`scan_corpus.canary`): its payload prints.
+here is also loaded by it, in a fork of its own (`scan_corpus.canary`): its payload prints. What a
+slower peer of the same version said of the same bytes may be kept from an earlier result.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -30,8 +32,12 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 PEERS: Final = ("picklescan", "modelscan", "fickling", "modelaudit")
 _LARGE_BYTES: Final = 1 << 30
+#: Runs of a command whose median counts.
+_RUNS: Final = 15
 #: What the result file keeps of an answer.
 _KEPT: Final = ("unsafe", "flagged", "seconds", "error")
+#: Peers that are always asked again, since they are timed beside everybit.
+_TIMED: Final = ("everybit", "picklescan")
 
 
 def write_files(folder: Path, samples: Iterable[Sample]) -> list[dict[str, str]]:
@@ -96,8 +102,33 @@ def version(python: Path, tool: str) -> str:
     return done.stdout.strip()
 
 
-def campaign(peers: Path | None, place: Path, *, slow: bool = True) -> dict[str, Any]:
-    """Write the corpus, load what can be loaded, and ask every tool about every file."""
+def digest(path: Path) -> str:
+    """A digest of a file, or of the files of a folder."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(str(file.relative_to(path.parent)).encode())
+        whole.update(file.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+def known(kept: dict[str, Any], result: dict[str, Any], tool: str) -> dict[str, Any]:
+    """What an earlier result holds of a tool of this version, of files with the same bytes."""
+    same = kept.get("versions", {}).get(tool) == result["versions"][tool]
+    if tool in _TIMED or not same:
+        return {}
+    before, now = kept.get("digests", {}), result["digests"]
+    told = kept["tools"].get(tool, {})
+    return {name: told[name] for name in told if name in now and before.get(name) == now[name]}
+
+
+def campaign(
+    peers: Path | None, place: Path, *, slow: bool = True, kept: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write the corpus, load what can be loaded, and ask every tool about every file.
+
+    Answers of slower peers are taken from `kept`, an earlier result, for files of the same bytes.
+    """
     samples = corpus(slow=slow)
     jobs = write_files(place, samples)
     pythons = {"everybit": Path(sys.executable)}
@@ -112,14 +143,19 @@ def campaign(peers: Path | None, place: Path, *, slow: bool = True) -> dict[str,
             sample.name: {"kind": sample.kind, "source": sample.source, "hostile": sample.hostile}
             for sample in samples
         },
+        "digests": {job["name"]: digest(Path(job["path"])) for job in jobs},
         "ran": prove(jobs, samples),
         "tools": {},
     }
     for tool, python in pythons.items():
+        told = known(kept or {}, result, tool)
+        left = [job for job in jobs if job["name"] not in told]
+        answers = told | (ask(python, tool, left) if left else {})
         result["tools"][tool] = {
-            name: {key: answer[key] for key in _KEPT if key in answer}
-            for name, answer in ask(python, tool, jobs).items()
-        }
+            job["name"]: {key: answers[job["name"]][key] for key in _KEPT
+                          if key in answers[job["name"]]}
+            for job in jobs
+        }  # fmt: skip
     if "picklescan" in pythons:
         result["speed"] = speed(pythons["picklescan"], jobs)
     return result
@@ -172,12 +208,12 @@ def large(picklescan: Path | None, place: Path, rounds: int = 3) -> dict[str, An
             "more_than_small_mib": (peak - base) / 1024,
         }  # fmt: skip
     path.unlink()
-    for name, command in (
-        ("everybit", [sys.executable, "-m", "everybit", "scan"]),
-        ("picklescan", [str(picklescan.parent / "picklescan"), "-p"] if picklescan else []),
-    ):
-        if command:
-            result[name]["command_s"] = _time_command([*command, str(place / "small.pt")])
+    commands = {"everybit": [sys.executable, "-m", "everybit", "scan", str(place / "small.pt")]}
+    if picklescan:
+        command = str(picklescan.parent / "picklescan")
+        commands["picklescan"] = [command, "-p", str(place / "small.pt")]
+    for name, seconds in _time_commands(commands, place).items():
+        result[name]["command_s"] = seconds
     return result
 
 
@@ -204,13 +240,21 @@ def typical(picklescan: Path | None, place: Path) -> dict[str, Any]:
     return best
 
 
-def _time_command(command: list[str]) -> float:
-    took = []
-    for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=False)
-        took.append(time.perf_counter() - began)
-    return statistics.median(took)
+def _time_commands(commands: dict[str, list[str]], place: Path) -> dict[str, float]:
+    """Time commands in turn, as `pip` installs them: compiled, and away from their source.
+
+    A first run of each writes its compiled files below `place`.
+    """
+    environ = {name: value for name, value in os.environ.items()
+               if name != "PYTHONDONTWRITEBYTECODE"}  # fmt: skip
+    environ["PYTHONPYCACHEPREFIX"] = str(place / "compiled")
+    took: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(_RUNS + 1):
+        for name, command in commands.items():
+            began = time.perf_counter()
+            subprocess.run(command, capture_output=True, check=False, cwd=place, env=environ)
+            took[name].append(time.perf_counter() - began)
+    return {name: statistics.median(times[1:]) for name, times in took.items()}
 
 
 def failures(result: dict[str, Any]) -> list[str]:
@@ -233,6 +277,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "scan.json")
+    parser.add_argument("--kept", type=Path, help="an earlier result file")
     parser.add_argument("--place", type=Path, default=Path("/dev/shm"))
     parser.add_argument("--no-page", action="store_true")
     options = parser.parse_args()
@@ -241,7 +286,8 @@ def main() -> int:
         files, more = Path(place) / "files", Path(place) / "large"
         files.mkdir()
         more.mkdir()
-        result = campaign(options.peers, files)
+        kept = json.loads(options.kept.read_text(encoding="utf-8")) if options.kept else None
+        result = campaign(options.peers, files, kept=kept)
         picklescan = options.peers / "picklescan" / "bin" / "python" if options.peers else None
         result["typical"] = typical(picklescan, more)
         result["large"] = large(picklescan, more)

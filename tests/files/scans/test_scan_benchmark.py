@@ -77,3 +77,19 @@ def test_the_result_that_is_kept_holds_what_must_be_shown():
     assert max(result["large"]["everybit"]["first_s"]) < 1
     page = (path.parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert table(result) in page
+
+
+def test_answers_are_kept_for_the_same_bytes_and_version_only(tmp_path):
+    answers = _answers(a=(True, True), b=(False, False))
+    kept = {"versions": {"slow": "1", "picklescan": "1"}, "digests": {"a": "0", "b": "0"},
+            "tools": {"slow": answers, "picklescan": answers}}  # fmt: skip
+    result = {"versions": {"slow": "1", "picklescan": "1"}, "digests": {"a": "0", "b": "1"}}
+    assert scan.known(kept, result, "slow") == {"a": answers["a"]}
+    assert scan.known(kept, result, "picklescan") == {}
+    assert scan.known(kept, {**result, "versions": {"slow": "2"}}, "slow") == {}
+    assert scan.known({"tools": {}}, result, "slow") == {}
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "y").write_bytes(b"1")
+    first = scan.digest(tmp_path / "x")
+    (tmp_path / "x" / "y").write_bytes(b"2")
+    assert scan.digest(tmp_path / "x") != first
