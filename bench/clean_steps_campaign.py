@@ -167,9 +167,11 @@ def try_run(name: str, seed: int, count: int, place: Path, **settings: Any) -> d
     }
 
 
-def campaign(num_steps: int, *, seed: int = 0, place: Path | None = None) -> dict[str, Any]:
+def campaign(
+    num_steps: int, *, seed: int = 0, spot: bool = True, place: Path | None = None
+) -> dict[str, Any]:
     """Spread steps over the models; return counts, findings and the bound on false alarms."""
-    result: dict[str, Any] = {"commit": commit(), "seed": seed, "models": {}}
+    result: dict[str, Any] = {"commit": commit(), "seeds": [seed], "models": {}}
     runs = math.ceil(num_steps / len(MODELS) / STEPS_OF_RUN)
     steps = math.ceil(num_steps / len(MODELS) / runs)
     for name in MODELS:
@@ -179,7 +181,7 @@ def campaign(num_steps: int, *, seed: int = 0, place: Path | None = None) -> dic
         skipped: Counter[str] = Counter()
         for number in range(runs):
             with tempfile.TemporaryDirectory(dir=place) as folder:
-                one = try_run(name, seed + number, steps, Path(folder))
+                one = try_run(name, seed + number, steps, Path(folder), spot_checks=spot)
             checked.update(one["checked"])
             told.update(one["findings"])
             skipped.update(one["skipped"])
@@ -195,9 +197,32 @@ def campaign(num_steps: int, *, seed: int = 0, place: Path | None = None) -> dic
             "seconds": round(time.perf_counter() - began, 1),
         }
         print(name, json.dumps(result["models"][name]), file=sys.stderr, flush=True)
+    return _bounded(result)
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the results of parts that began at different seeds."""
+    result: dict[str, Any] = {
+        "commit": ", ".join(dict.fromkeys(part["commit"] for part in parts)),
+        "seeds": sorted(seed for part in parts for seed in part["seeds"]),
+        "models": {},
+    }
+    if len(set(result["seeds"])) < len(result["seeds"]):
+        sys.exit("two parts begin at the same seed: their steps are the same ones")
+    for name in MODELS:
+        each = [part["models"][name] for part in parts]
+        result["models"][name] = {
+            key: sum((Counter(one[key]) for one in each), Counter())
+            if isinstance(value, dict)
+            else sum(one[key] for one in each)
+            for key, value in each[0].items()
+        }
+    return _bounded(result)
+
+
+def _bounded(result: dict[str, Any]) -> dict[str, Any]:
     total = sum(each["steps"] for each in result["models"].values())
-    result |= {"steps": total, "bound_95": 3 / total}
-    return result
+    return result | {"steps": total, "bound_95": 3 / total}
 
 
 def failures(result: dict[str, Any]) -> list[str]:
@@ -220,8 +245,8 @@ def table(result: dict[str, Any]) -> str:
     bound = f"{result['bound_95']:.1e}"
     lines = [
         f"""\
-{result["steps"]:,} clean steps (commit {result["commit"]}, seeds from {result["seed"]} on), each
-with replay of all calls and backward passes, checksums of products, recomputed activations.
+{result["steps"]:,} clean steps (commit {result["commit"]}, seeds from {result["seeds"]} on), each
+with replay of all calls and backward passes and, where counted, checksums of products.
 None found means at most {bound} false alarms a step at 95 % confidence.
 
 | model | steps | calls replayed | gradients replayed | products tested | recomputed | findings |
@@ -240,15 +265,18 @@ def main() -> int:
     """Run, print, and write what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the first; each run has the next one")
+    parser.add_argument("--no-spot", action="store_true", help="leave out checksums of products")
     parser.add_argument("--place", type=Path, help="folder for the runs (default: temporary)")
     add_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.merge:
-        (result,) = read_parts(options.merge)
+        result = merged(read_parts(options.merge))
     else:
-        result = campaign(options.steps, seed=options.seed, place=options.place)
+        result = campaign(
+            options.steps, seed=options.seed, spot=not options.no_spot, place=options.place
+        )
     write_result(result, options.out)
     print(table(result))
     if options.write:
