@@ -53,7 +53,10 @@ def test_a_missed_fault_fails_the_demo(tmp_path: Path, monkeypatch) -> None:
 
 
 def test_the_command_prints_the_page_last_and_exits_with_0(tmp_path: Path) -> None:
-    done = CliRunner().invoke(command, ["--out", str(tmp_path / "d")], standalone_mode=False)
+    # As `main` asks it: click keeps the help option of the first call.
+    names = {"help_option_names": ["-h", "--help"]}
+    args = ["--out", str(tmp_path / "d")]
+    done = CliRunner().invoke(command, args, standalone_mode=False, **names)
     assert done.return_value == 0
     assert done.stdout.rstrip().endswith("healed/report.html")
 
