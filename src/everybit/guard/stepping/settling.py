@@ -62,6 +62,8 @@ class Settlement:
             counts = attempt in self.alike
             for finding in attempt.findings:
                 is_sign = finding.rule.startswith("NUM")
+                if not counts and finding.rule in _signs(attempt):
+                    continue  # It follows from damage that is told, and undone.
                 if is_sign and (not counts or attempt is not self._attempts[-1]):
                     continue  # Signs of damage that is undone; or told by the last one.
                 if is_sign and repeated:
@@ -99,7 +101,10 @@ class Settlement:
 
 
 def _signs(attempt: Attempt) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f.rule for f in attempt.findings if f.rule.startswith("NUM")))
+    """Return the rules of what follows from the damage of an attempt: replicas differ then too."""
+    at_rest = any(is_damage(f) and f.rule.startswith("MEM") for f in attempt.findings)
+    of = ("NUM", "RNK") if at_rest else ("NUM",)
+    return tuple(dict.fromkeys(f.rule for f in attempt.findings if f.rule.startswith(of)))
 
 
 def _with(finding: Finding, evidence: dict[str, Any]) -> Finding:
