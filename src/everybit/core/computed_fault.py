@@ -71,7 +71,8 @@ class ComputedFault:
         bits: The bits hit in each element; drawn where None.
         stride: Of `strided`: every how-many-th element in memory order; drawn where None.
         step: The step, counted as in findings.
-        call: Which call of the module in that step, from 0.
+        call: Which call of the module (of the root for `batch` and `rng`, of `backward` for
+            `loss`) in that step, from 0.
         lasts: Whether it is there again at every later call, repeated ones too: a device that is
             always wrong, not one that erred once.
         last_step: Of one that lasts: its last step; None: until the end.
