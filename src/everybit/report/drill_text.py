@@ -9,7 +9,16 @@ from everybit.report.drill_cells import grid_of, loss_text, rules_text, share_te
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_HEAD = ("location", "caught", "harmless", "placed", "right at the end", "steps", "first caught by", "missed")
+_HEAD = (
+    "location",
+    "caught",
+    "harmless",
+    "placed",
+    "right at the end",
+    "steps",
+    "first caught by",
+    "missed",
+)
 
 
 def render_drill(table: Mapping[str, Any], *, verbose: bool = False) -> str:
