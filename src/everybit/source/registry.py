@@ -34,7 +34,7 @@ class Check:
 
     rule: str
     words: tuple[str, ...]
-    needs: tuple[re.Pattern[str], ...]
+    needs: tuple[re.Pattern[str], ...] = ()
     check: Callable[[Module], Iterator[Hit]]
     check_text: Callable[[Text], Iterator[Hit]] | None = None
 

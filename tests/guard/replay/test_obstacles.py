@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -193,3 +194,52 @@ def test_says_why(case: str, tmp_path: Path) -> None:
         assert not whys
         assert again[0].count == 3
     assert not guard.verdict.coverage.skipped or "fault" not in str(whys)
+
+
+class Follower(nn.Module):
+    """Keeps an average of its own weights, in its forward, past their version counters."""
+
+    def __init__(self, *, exchange: bool) -> None:
+        super().__init__()
+        self.fast = nn.Linear(4, 4)
+        self.slow = nn.Linear(4, 4).requires_grad_(False)
+        self.exchange = exchange
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for slow, fast in zip(self.slow.parameters(), self.fast.parameters(), strict=True):
+            if self.exchange:
+                slow.data = slow.data * 0.9 + fast.data * 0.1
+            else:
+                slow.data.mul_(0.9).add_(fast.data, alpha=0.1)
+        return self.fast(x) - self.slow(x)
+
+
+@pytest.mark.parametrize("exchange", [False, True])
+@pytest.mark.parametrize("preflight", [False, True])
+def test_weights_that_forward_writes_past_torch_are_left_alone(
+    exchange: bool, preflight: bool, tmp_path: Path
+) -> None:
+    def trained(watch: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = Follower(exchange=exchange)
+        optimizer = torch.optim.SGD(model.fast.parameters(), lr=0.1)
+        with ExitStack() as stack:
+            if watch:
+                stack.enter_context(
+                    everybit.Guard(
+                        model,
+                        optimizer,
+                        run=tmp_path / "run",
+                        replay_every=1,
+                        preflight=preflight,
+                        on_finding="record",
+                    )
+                )
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.randn(8, 4)).square().mean().backward()
+                optimizer.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    for one, other in zip(trained(watch=False), trained(watch=True), strict=True):
+        assert torch.equal(one, other)

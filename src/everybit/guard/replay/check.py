@@ -13,7 +13,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.compute_mismatch import judge_mismatch, judge_unrepeatable
 from everybit.guard.check import Check
 from everybit.guard.replay.compare import Difference, compare
-from everybit.guard.replay.investigate import damaged_output, investigate
+from everybit.guard.replay.investigate import damaged_output, investigate, why_not_the_same
 from everybit.guard.replay.obstacles import why_not
 from everybit.guard.replay.preflight import preflight
 from everybit.guard.replay.record import Recorder, expect_passes
@@ -276,7 +276,7 @@ class ReplayCheck(Check):
 
     def _fly_ahead(self, record: CallRecord) -> Sequence[Finding]:
         """Look at every operation of the first call that is gone through backward."""
-        if record.obstacle:
+        if record.obstacle or why_not_the_same(record):
             return ()
         try:
             found = preflight(record)
@@ -293,6 +293,9 @@ class ReplayCheck(Check):
         try:
             if record.obstacle:
                 raise CannotRepeatError(record.obstacle)
+            if why := record.why_changed() or why_not_the_same(record):
+                # An average that forward keeps through `.data`, say: a repeat would add to it.
+                raise CannotRepeatError(why)
             repeated = repeat(record)
             difference = compare(record, repeated)
             if difference is not None:

@@ -43,7 +43,7 @@ def investigate(
     Raises:
         CannotRepeatError: What it began with is not there any more: nothing can be said.
     """
-    if why := _why_not_the_same(record):
+    if why := why_not_the_same(record):
         raise CannotRepeatError(why)
     changed = _changed_since(record) if difference.link is Link.GRAD else None
     repeats = [first]
@@ -110,7 +110,7 @@ def damaged_output(record: CallRecord, right: Repeated, *, rank: int) -> Mismatc
     return None
 
 
-def _why_not_the_same(record: CallRecord) -> str:
+def why_not_the_same(record: CallRecord) -> str:
     """Return what the call began with that holds other bytes now; "" where nothing does."""
     pairs = [("an input", t, word) for t, _, word in record.inputs]
     pairs += [(name, p, word) for name, p, _, word in record.weights]
