@@ -109,7 +109,7 @@ def test_the_settings_are_frozen():
         "gradients": (True, ("run",)),
         "scrub_percent": (2, ("run",)),
         "numerics": (True, ("run",)),
-        "replay_every": (100, ("run",)),
+        "replay_every": (200, ("run",)),
         "replicas_every": (1, ("run",)),
         "spot_checks": (False, ("run",)),
         "preflight": (False, ("run",)),

@@ -93,7 +93,7 @@ class Config:
         True, "Judge losses, gradients, weights and moments by their values.", "run"
     )
     replay_every: int = _option(
-        100,
+        200,
         "Compute every N-th checked step a second time and compare (0: only when a sensor asks).",
         "run",
         metavar="N",
