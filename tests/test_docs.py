@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import click
@@ -42,10 +41,6 @@ def _blocks(*languages):
 @pytest.mark.parametrize(("page", "line", "code"), list(_blocks("python")))
 def test_python_blocks_run(page, line, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is not None:  # Another page compiled something; no reader of this one has.
-        sys.modules["torch._dynamo"].reset()
-        utils.counters.clear()
     # Numbered as in the page, so that a traceback points there.
     program = compile("\n" * (line - 1) + code, str(page), "exec")
     exec(program, {"__name__": "__main__"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from typing import Any
 
 import pytest
@@ -39,12 +38,3 @@ def _environment_once() -> Any:
     patch.setattr(guard_module, "capture_environment", lambda: known)
     yield
     patch.undo()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_compiled() -> None:
-    """Let no test see that another one has compiled: some checks keep away from compiled code."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is not None:
-        sys.modules["torch._dynamo"].reset()
-        utils.counters.clear()
