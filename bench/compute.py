@@ -10,10 +10,7 @@ bare step of the same process and round, medians and quartiles. A replayed step 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -27,13 +24,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from everybit.core.config import Config
 from guard import (
     PEER,
+    PEER_PROCESS,
     ROOT,
     Variant,
     Workers,
     _commit,
-    make_peer_home,
-    quartiles,
-    rank_environments,
+    measure_in_turn,
+    options_of,
+    results_of,
     rows_of,
     spread,
     table,
@@ -59,11 +57,6 @@ FLOAT32 = [
         what="`guard.step(fn)`, every step computed twice",
         settings={**OFF, "replay_every": 1},
     ),
-]
-PEER_PROCESS = [
-    Variant(name="bare", what="the loop as it is"),
-    Variant(name="sdcguard: a checked step", what="sdcguard: a step that it checks"),
-    Variant(name="sdcguard: between", what="sdcguard: a step between these"),
 ]
 BFLOAT16 = [
     Variant(name="bare", what="the loop as it is"),
@@ -155,61 +148,22 @@ torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, qua
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=2)
     sorts = {
         "float32": Workers(FLOAT32),
         "bfloat16": Workers(BFLOAT16),
         "sdcguard": Workers(PEER_PROCESS),
         "ranks": Workers(RANKS),
     }
-    parser.add_argument("--only", choices=list(sorts), action="append")
-    options = parser.parse_args()
-    starts = {
-        "float32": dict,
-        "bfloat16": dict,
-        "sdcguard": lambda: {"python": make_peer_home()},
-        "ranks": lambda: {"environments": rank_environments()},
-    }
+    options = options_of(__doc__.splitlines()[0], sorts, rounds=12)
     wanted = {name: sorts[name] for name in options.only or sorts}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        try:
-            for kind, workers in wanted.items():
-                workers.start(kind, **starts[kind]())
-            for number in range(options.rounds):
-                for kind, workers in wanted.items():
-                    workers.measure(number, options.steps, folder / kind)
-                print(f"round {number + 1}/{options.rounds}", file=sys.stderr)
-        finally:
-            for workers in wanted.values():
-                workers.close()
+        measure_in_turn(wanted, options, Path(name))
     text = text_of(wanted, options)
     print(text)
     if options.only:
         return
     write_section("compute", text)
-    results = {
-        "commit": _commit(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "peer": PEER,
-        "rounds": options.rounds,
-        "steps": options.steps,
-        "ratios": {
-            kind: {
-                variant.name: {
-                    key: quartiles(workers.ratios(variant.name, key, base))
-                    for key, base in (("cpu", "cpu"), ("wall", "wall"), ("own_cpu", "cpu"))
-                }
-                for variant in workers.variants
-            }
-            for kind, workers in wanted.items()
-        },
-        "raw": {kind: workers.rows for kind, workers in wanted.items()},
-    }
+    results = results_of(wanted, options, {"cpu": "cpu", "wall": "wall", "own_cpu": "cpu"})
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

@@ -205,37 +205,80 @@ def quartiles(values):
     return statistics.quantiles(values, n=4, method="inclusive")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20)
+#: What the processes of each sort are started with.
+STARTS = {
+    "float32": dict,
+    "bfloat16": dict,
+    "sdcguard": lambda: {"python": make_peer_home()},
+    "ranks": lambda: {"environments": rank_environments()},
+}
+
+
+def options_of(description, sorts, *, rounds):
+    """Read the command line; sorts of processes may be left out."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--only", choices=list(sorts), action="append")
+    return parser.parse_args()
+
+
+def measure_in_turn(wanted, options, folder):
+    """Measure sorts of processes round by round, one sort at work at a time."""
+    try:
+        for kind, workers in wanted.items():
+            workers.start(kind, **STARTS[kind]())
+        for number in range(options.rounds):
+            for kind, workers in wanted.items():
+                workers.measure(number, options.steps, folder / kind)
+            print(f"round {number + 1}/{options.rounds}", file=sys.stderr)
+    finally:
+        for workers in wanted.values():
+            workers.close()
+
+
+def results_of(sorts, options, values):
+    """Return what a results file holds.
+
+    Args:
+        sorts: The processes that were measured.
+        options: Of the command line.
+        values: Name of each measured value, and the value of the bare loop that it is held to.
+    """
+    return {
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "peer": PEER,
+        "rounds": options.rounds,
+        "steps": options.steps,
+        "ratios": {
+            kind: {
+                variant.name: {
+                    key: quartiles(workers.ratios(variant.name, key, base))
+                    for key, base in values.items()
+                }
+                for variant in workers.variants
+            }
+            for kind, workers in sorts.items()
+        },
+        "raw": {kind: workers.rows for kind, workers in sorts.items()},
+    }
+
+
+def main():
     sorts = {
         "float32": Workers(FLOAT32),
         "bfloat16": Workers(BFLOAT16),
         "sdcguard": Workers(PEER_PROCESS),
         "ranks": Workers(RANKS),
     }
-    parser.add_argument("--only", choices=list(sorts), action="append")
-    options = parser.parse_args()
-    starts = {
-        "float32": dict,
-        "bfloat16": dict,
-        "sdcguard": lambda: {"python": make_peer_home()},
-        "ranks": lambda: {"environments": rank_environments()},
-    }
+    options = options_of(__doc__.splitlines()[0], sorts, rounds=20)
     wanted = {name: sorts[name] for name in options.only or sorts}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        try:
-            for kind, workers in wanted.items():
-                workers.start(kind, **starts[kind]())
-            for number in range(options.rounds):
-                for kind, workers in wanted.items():
-                    workers.measure(number, options.steps, folder / kind)
-                print(f"round {number + 1}/{options.rounds}", file=sys.stderr)
-        finally:
-            for workers in wanted.values():
-                workers.close()
+        measure_in_turn(wanted, options, folder)
         logs = [*(folder / "float32" / f"guard-{options.rounds - 1}").glob("*.log")]
         log_bytes = sum(path.stat().st_size for path in logs) / (options.steps + 1)
     report(wanted, options, log_bytes, partial=bool(options.only))
@@ -367,29 +410,8 @@ def report(sorts, options, log_bytes, *, partial):
     if partial:
         return
     write_section("guard", text)
-    ratios = {
-        kind: {
-            variant.name: {
-                "cpu": quartiles(workers.ratios(variant.name, "cpu")),
-                "wall": quartiles(workers.ratios(variant.name, "wall", "wall")),
-                "own_cpu": quartiles(workers.ratios(variant.name, "own_cpu")),
-                "own_wall": quartiles(workers.ratios(variant.name, "own_wall", "wall")),
-            }
-            for variant in workers.variants
-        }
-        for kind, workers in sorts.items()
-    }
-    results = {
-        "commit": _commit(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "peer": PEER,
-        "rounds": options.rounds,
-        "steps": options.steps,
-        "ratios": ratios,
-        "raw": {kind: workers.rows for kind, workers in sorts.items()},
-    }
+    values = {"cpu": "cpu", "wall": "wall", "own_cpu": "cpu", "own_wall": "wall"}
+    results = results_of(sorts, options, values)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

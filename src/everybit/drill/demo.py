@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,10 @@ from everybit.drill.gpt import GPTConfig
 from everybit.drill.scenes import Scene, Truth, demo_scenes
 from everybit.drill.training import Recipe, train
 from everybit.guard import Guard
+from everybit.probe.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from everybit.core.finding import Finding
@@ -103,7 +103,7 @@ def train_guarded(
     # Its own settings, whatever the environment and the files around it say.
     settings = Config().updated({"on_finding": on_finding, "shadow": shadow})
     guarded = Guard(model, optimizer, run=folder, config=settings)
-    with _one_thread(), guarded as guard:
+    with one_thread(), guarded as guard:
         losses = train(RECIPE, text, model, optimizer, before_step=before_step, progress=progress)
     weights = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
     caught = [
@@ -111,17 +111,6 @@ def train_guarded(
         for scene, truth in truths
     ]
     return Trained(losses=losses, weights=weights, verdict=guard.verdict), caught
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one thread: the model is too small to share, and idle threads would spin."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _finding_of(truth: Truth, findings: Sequence[Finding]) -> Finding | None:

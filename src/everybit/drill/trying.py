@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from everybit.core.config import Config, OnFinding
 from everybit.drill.checkpoint_file import try_file
 from everybit.drill.judging import outcome_of
@@ -18,6 +16,7 @@ from everybit.drill.subjects import Training, build
 from everybit.drill.training_run import STEPS, Trained, reference, train
 from everybit.drill.trial import Fate, Outcome, Site, Trial
 from everybit.guard import Guard
+from everybit.probe.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -150,11 +149,10 @@ def _fast() -> str | None:
 def _quiet() -> Iterator[None]:
     """One thread, and no word of what the Guard finds: the outcome tells it."""
     logger = logging.getLogger("everybit")
-    threads, level = torch.get_num_threads(), logger.level
-    torch.set_num_threads(1)
+    level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with one_thread():
+            yield
     finally:
-        torch.set_num_threads(threads)
         logger.setLevel(level)

@@ -38,6 +38,21 @@ def keep_uncompiled(*whole: Any) -> None:
         _skip(function.__code__, callees=True)
 
 
+def anything_is_compiled() -> bool:
+    """Whether torch.compile has been at work, or been asked for, anywhere in the program.
+
+    A function that is compiled as it is first called would be compiled with a hook in it, otherwise
+    than without, and once more when the hook is gone. Compiled code that meets a dispatch mode runs
+    eagerly instead, and gives other bits.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is not None and utils.counters["frames"]:
+        return True
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(frames, "cached_backends", None) or {}
+    return any(backend is not None for backend in backends.values())
+
+
 def _skip(code: CodeType, *, callees: bool = False) -> None:
     if hasattr(_FRAMES, "set_code_exec_strategy"):
         action = _FRAMES._FrameAction

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import zipfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import xxhash
 
-from everybit.ledger.folder import open_regular
+from everybit.ledger.folder import create_private, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 _MAX_MEMBERS: Final = 100_000
 #: bytes, unsigned words
 _DTYPES: Final = ("|u1", "<u4")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Write arrays into a new file, for its owner only; return what `read_arrays` expects.
+
+    Raises:
+        OSError: It cannot be written, or exists.
+    """
+    import numpy as np
+
+    with os.fdopen(create_private(path), "w+b") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        return {"bytes": size, "xxh3_128": _digest(file)}
 
 
 def read_arrays(path: Path, expected: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -36,10 +53,7 @@ def read_arrays(path: Path, expected: Mapping[str, Any]) -> dict[str, NDArray[An
         size = os.fstat(file.fileno()).st_size
         if size != expected["bytes"]:
             raise ValueError(f"{path.name} has {size} bytes, recorded are {expected['bytes']}")
-        digest = xxhash.xxh3_128()
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-        if digest.hexdigest() != expected["xxh3_128"]:
+        if _digest(file) != expected["xxh3_128"]:
             raise ValueError(f"the bytes of {path.name} are not those that were written")
         file.seek(0)
         try:
@@ -47,6 +61,13 @@ def read_arrays(path: Path, expected: Mapping[str, Any]) -> dict[str, NDArray[An
                 return _read_members(archive, size)
         except (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
             raise ValueError(f"{path.name}: {error}") from error
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = xxhash.xxh3_128()
+    while piece := file.read(1 << 20):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _read_members(archive: zipfile.ZipFile, size: int) -> dict[str, NDArray[Any]]:

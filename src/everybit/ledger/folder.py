@@ -254,6 +254,11 @@ def _publish_in_place(path: Path, data: bytes, flags: int, temporary_fd: int) ->
     return fd
 
 
+def create_private(path: Path) -> int:
+    """Create a file that its owner alone may read; return its descriptor. `OSError`: it exists."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+
+
 def write_all(fd: int, data: bytes | memoryview) -> None:
     """Write all of `data`: one `write(2)` unless the kernel takes less."""
     written = os.write(fd, data)

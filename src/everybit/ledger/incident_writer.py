@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.dtype import json_number
-from everybit.ledger.folder import encode_run_file, write_all
+from everybit.ledger.arrays import write_arrays
+from everybit.ledger.folder import create_private, encode_run_file, write_all
 from everybit.ledger.scene import ARRAYS_FILE, FOLDER, INCIDENT_FILE, SCHEMA, SavedTensor, Scene
 
 if TYPE_CHECKING:
@@ -106,27 +107,16 @@ class IncidentStore:
             raise
 
     def _write(self, draft: Path, scene: Scene) -> None:
-        import numpy as np
-        import xxhash
-
         arrays, description = _describe(scene)
-        with open(_create(draft / ARRAYS_FILE), "w+b") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            digest = xxhash.xxh3_128()
-            while piece := file.read(1 << 20):
-                digest.update(piece)
+        written = write_arrays(draft / ARRAYS_FILE, arrays)
         info = {
             "schema": SCHEMA,
             "time_s": self._clock(),
             **self._facts,
             **description,
-            "arrays": {"file": ARRAYS_FILE, "bytes": size, "xxh3_128": digest.hexdigest()},
+            "arrays": {"file": ARRAYS_FILE, **written},
         }
-        fd = _create(draft / INCIDENT_FILE)
+        fd = create_private(draft / INCIDENT_FILE)
         try:
             write_all(fd, encode_run_file(info))
             os.fsync(fd)
@@ -154,10 +144,6 @@ class IncidentStore:
                 finally:
                     os.close(fd)
             return place
-
-
-def _create(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _size(tensor: SavedTensor) -> int:

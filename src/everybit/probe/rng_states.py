@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import sys
 from typing import Any
 
 import numpy as np
 import torch
 
 from everybit.ledger import RngStates
+from everybit.probe.state.rng import RngState
 
 
 def rng_states() -> RngStates:
@@ -17,19 +16,18 @@ def rng_states() -> RngStates:
 
     Devices count once they are initialised; asking for their state is a sync.
     """
-    version, words, gauss = random.getstate()
+    now = RngState.capture()
+    version, words, gauss = now.python
     arrays: dict[str, Any] = {
         "python": np.array(words, np.uint32),
-        "torch": torch.get_rng_state().numpy().copy(),
+        "torch": now.cpu.numpy().copy(),
     }
     facts: dict[str, Any] = {"python": {"version": version, "gauss": gauss}}
     missing: dict[str, str] = {}
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        _add_numpy(numpy_random, arrays, facts, missing)
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        for index in range(torch.cuda.device_count()):
-            arrays[f"cuda:{index}"] = torch.cuda.get_rng_state(index).numpy().copy()
+    if now.numpy is not None:
+        _add_numpy(now.numpy, arrays, facts, missing)
+    for index, state in enumerate(now.devices):
+        arrays[f"cuda:{index}"] = state.numpy().copy()
     for kind in ("mps", "xpu"):
         if getattr(torch, kind).is_available():
             missing[kind] = "states of these devices are not kept"
@@ -37,9 +35,11 @@ def rng_states() -> RngStates:
 
 
 def _add_numpy(
-    numpy_random: Any, arrays: dict[str, Any], facts: dict[str, Any], missing: dict[str, str]
+    state: dict[str, Any],
+    arrays: dict[str, Any],
+    facts: dict[str, Any],
+    missing: dict[str, str],
 ) -> None:
-    state = numpy_random.get_state(legacy=False)
     if state.get("bit_generator") != "MT19937":
         missing["numpy"] = f"another generator is in its place ({state.get('bit_generator')})"
         return

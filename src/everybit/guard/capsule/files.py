@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
-import xxhash
 
 from everybit.core.dtype import ITEMSIZE
 from everybit.core.errors import PathError
 from everybit.guard.capsule.content import Capsule
-from everybit.ledger.arrays import read_arrays
+from everybit.ledger.arrays import read_arrays, write_arrays
+from everybit.ledger.folder import create_private
 from everybit.probe.memory import TensorMemory, dtype_name
 
 if TYPE_CHECKING:
@@ -129,24 +129,11 @@ def _write(capsule: Capsule, draft: Path) -> None:
     info["rng"] = None if capsule.rng is None else _described(capsule.rng, arrays)
     for name in _GROUPS:
         info[name] = {key: _described(each, arrays) for key, each in getattr(capsule, name).items()}
-    with os.fdopen(_create(draft / _ARRAYS), "w+b") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        digest = xxhash.xxh3_128()
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    info["arrays"] = {"bytes": size, "xxh3_128": digest.hexdigest()}
-    with os.fdopen(_create(draft / _JSON), "w", encoding="utf-8") as text:
+    info["arrays"] = write_arrays(draft / _ARRAYS, arrays)
+    with os.fdopen(create_private(draft / _JSON), "w", encoding="utf-8") as text:
         json.dump(info, text, indent=1, allow_nan=False)
         text.flush()
         os.fsync(text.fileno())
-
-
-def _create(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _described(tensor: torch.Tensor, arrays: dict[str, NDArray[np.uint8]]) -> dict[str, Any]:

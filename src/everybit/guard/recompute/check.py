@@ -11,8 +11,8 @@ from everybit.core.boundary import Boundary
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.recompute import MIN_EXACT, Recompute, judge_recompute
 from everybit.guard.check import Check
-from everybit.guard.readout import read_words
 from everybit.guard.recompute.frames import Frames, Recomputed
+from everybit.guard.replay.values import differ, on_host
 from everybit.guard.root_call import repeating
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ class RecomputeCheck(Check):
         findings: list[Finding] = []
         for found in taken:
             self._num_compared += len(found.first)
-            words = read_words([*found.first, *found.second])
+            words = on_host([*found.first, *found.second])
             half = len(found.first)
-            differing = tuple(i for i in range(half) if words[i] != words[half + i])
+            differing = tuple(i for i in range(half) if differ(words[i], words[half + i]))
             findings += self._weigh(found, differing, step)
         return findings
 

@@ -16,8 +16,7 @@ import torch
 from torch.utils import checkpoint
 
 from everybit.guard.patches import Patches
-from everybit.probe.digest import memory_words, readable
-from everybit.probe.grid_device import device_digest
+from everybit.guard.replay.values import word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +131,7 @@ class _Recorder:
     def __call__(self, tensor: torch.Tensor) -> Any:
         answer = self.original(tensor)
         try:
-            word = _word(tensor)
+            word = word_of(tensor)
             self.kept.append(None if word is None else (word, weakref.ref(tensor)))
         except Exception as error:
             self.kept.append(None)
@@ -165,7 +164,7 @@ class _Twice:
 
     def _look(self, results: tuple[Any, ...]) -> None:
         tensors = [each.detach() for each in results if isinstance(each, torch.Tensor)]
-        words = [_word(tensor) for tensor in tensors]
+        words = [word_of(tensor) for tensor in tensors]
         if self._first is None:
             self._first = words
             return
@@ -189,19 +188,10 @@ def _compared(recorder: _Recorder, frame: Any, gid: Any) -> Recomputed:
         tensor = frame.recomputed[gid][holder.handles[gid]]
         if first() is tensor:
             continue  # State of the model, a running mean say: the very same tensor both times.
-        second = _word(tensor)
+        second = word_of(tensor)
         if second is not None:
             found.add(position, tensor, word, second)
     return found
-
-
-def _word(tensor: torch.Tensor) -> Word | None:
-    """Return a digest of a tensor; on an accelerator it stays there. None: no bytes to read."""
-    if not readable(tensor):
-        return None
-    if tensor.device.type == "cpu":
-        return memory_words([tensor.detach()])[0]
-    return device_digest(tensor.detach())
 
 
 def _function_of(recompute: Any) -> Any:

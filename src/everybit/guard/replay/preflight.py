@@ -13,6 +13,7 @@ from everybit.core.mismatch import Unrepeatable
 from everybit.guard.replay.operations import Operations
 from everybit.guard.replay.repeat import repeat
 from everybit.guard.replay.values import differ, on_host
+from everybit.probe.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,7 @@ def preflight(record: CallRecord) -> Preflight:
         "torch.use_deterministic_algorithms(True)": _deterministic
     }
     if differing and torch.get_num_threads() > 1:
-        remedies["torch.set_num_threads(1)"] = _one_thread
+        remedies["torch.set_num_threads(1)"] = one_thread
     helped: dict[Key, list[str]] = {key: [] for key in differing}
     if differing:
         for name, mode in remedies.items():
@@ -123,13 +124,3 @@ def _deterministic() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before, warn_only=warns)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

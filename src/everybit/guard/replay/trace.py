@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ import torch
 
 from everybit.guard.replay.values import tensors_in, word_of
 from everybit.guard.root_call import RootCall
+from everybit.guard.uncompiled import anything_is_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class Trace:
         self._handles: list[Any] = []
         self._open: list[tuple[str, int]] = []
         self._spans: list[tuple[int, int, str]] = []
-        if not _something_is_compiled():
+        if not anything_is_compiled():
             for name, part in _parts_of(module):
                 self._hook(name, part)
 
@@ -159,17 +159,3 @@ def _is_closed(part: torch.nn.Module) -> bool:
     if compiled is not None and not isinstance(compiled, RootCall):
         return True
     return isinstance(part, torch.jit.ScriptModule) or type(part).__name__ == "OptimizedModule"
-
-
-def _something_is_compiled() -> bool:
-    """Whether torch.compile has been at work, or been asked for, anywhere in the program.
-
-    A function that is compiled as it is first called would be compiled with a hook in it, otherwise
-    than without, and once more when the hook is gone.
-    """
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is not None and utils.counters["frames"]:
-        return True
-    frames = sys.modules.get("torch._dynamo.eval_frame")
-    backends = getattr(frames, "cached_backends", None) or {}
-    return any(backend is not None for backend in backends.values())

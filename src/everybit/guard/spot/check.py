@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import Counter
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.spot import SpotFault, judge_spot
 from everybit.guard.check import Check
 from everybit.guard.spot.mode import SpotMode, Suspicion
+from everybit.guard.uncompiled import anything_is_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class SpotCheck(Check):
         """Return what a call or a backward pass runs within."""
         if not self._armed or self._fault or getattr(self._local, "inside", False):
             return nullcontext()
-        if _anything_is_compiled():
+        if anything_is_compiled():
             self._compiled = True
             return nullcontext()
         return self._within()
@@ -196,12 +196,3 @@ class _Once:
     def __exit__(self, *error: object) -> None:
         self._local.inside = False
         self._mode.__exit__(*error)  # type: ignore[no-untyped-call]
-
-
-def _anything_is_compiled() -> bool:
-    """Whether torch.compile has compiled anything in this process.
-
-    Compiled code that meets a mode runs eagerly instead, and gives other bits.
-    """
-    utils = sys.modules.get("torch._dynamo.utils")
-    return utils is not None and bool(utils.counters["frames"].get("total", 0))
