@@ -35,7 +35,7 @@ _LARGE_BYTES: Final = 1 << 30
 #: Runs of a command whose median counts.
 _RUNS: Final = 15
 #: What the result file keeps of an answer.
-_KEPT: Final = ("unsafe", "flagged", "seconds", "error")
+_KEPT: Final = ("unsafe", "flagged", "seconds", "error", "at")
 #: Peers that are always asked again, since they are timed beside everybit.
 _TIMED: Final = ("everybit", "picklescan")
 
@@ -119,7 +119,11 @@ def known(kept: dict[str, Any], result: dict[str, Any], tool: str) -> dict[str, 
         return {}
     before, now = kept.get("digests", {}), result["digests"]
     told = kept["tools"].get(tool, {})
-    return {name: told[name] for name in told if name in now and before.get(name) == now[name]}
+    return {
+        name: {"at": kept["commit"], **answer}
+        for name, answer in told.items()
+        if name in now and before.get(name) == now[name]
+    }
 
 
 def campaign(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from typing import Any, Final
 
 #: Rows, and the classes that each begins with.
@@ -17,6 +18,25 @@ _ROWS: Final = (
     ("disguised pickles, harm of known names, odd packings", ("disguises",)),
     ("folders, templates, ONNX, Keras", ("folders", "templates", "ONNX")),
 )
+
+
+def _kept(result: dict[str, Any]) -> list[str]:
+    """Say which answers are those of earlier runs."""
+    kept = {
+        tool: Counter(answer["at"] for answer in answers.values() if "at" in answer)
+        for tool, answers in result["tools"].items()
+    }
+    told = "; ".join(
+        f"{tool}: " + ", ".join(f"{count} at {commit}" for commit, count in counts.items())
+        for tool, counts in kept.items()
+        if counts
+    )
+    if not told:
+        return []
+    sentence = f"""\
+Answers of slower tools are kept from earlier runs where neither the tool's version nor a file's \
+bytes changed ({told}); their times are of those runs, too."""
+    return [sentence, ""]
 
 
 def table(result: dict[str, Any]) -> str:
@@ -38,6 +58,7 @@ def table(result: dict[str, Any]) -> str:
         "or worse; modelaudit: critical). *At all* is everything that its gate stops on: warnings, "
         "suspicious names, errors while reading. A file that a tool could not be run on is not "
         "flagged."), "",
+        *_kept(result),
         "| adversarial | files | " + " | ".join(tools) + " |",
         "|---|---|" + "---|" * len(tools),
     ]  # fmt: skip
