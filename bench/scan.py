@@ -119,11 +119,7 @@ def known(kept: dict[str, Any], result: dict[str, Any], tool: str) -> dict[str, 
         return {}
     before, now = kept.get("digests", {}), result["digests"]
     told = kept["tools"].get(tool, {})
-    return {
-        name: {"at": kept["commit"], **answer}
-        for name, answer in told.items()
-        if name in now and before.get(name) == now[name]
-    }
+    return {name: told[name] for name in told if name in now and before.get(name) == now[name]}
 
 
 def campaign(
@@ -152,7 +148,10 @@ def campaign(
         "tools": {},
     }
     for tool, python in pythons.items():
-        told = known(kept or {}, result, tool)
+        told = {
+            name: {"at": (kept or {})["commit"], **answer}
+            for name, answer in known(kept or {}, result, tool).items()
+        }
         left = [job for job in jobs if job["name"] not in told]
         answers = told | (ask(python, tool, left) if left else {})
         result["tools"][tool] = {
