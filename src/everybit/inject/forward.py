@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from everybit.inject.computed import ComputedCampaign
 
-_GRADIENTS = (ComputedKind.INPUT_GRADIENT, ComputedKind.PARAMETER_GRADIENT)
-
 
 class Forward:
     """Stands where torch looks for a module's `forward`: inside of all hooks.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 import everybit
 from everybit.core.errors import PathError
 from everybit.guard.capsule import Comparison, find_capsules, read_capsule, try_capsule
-from everybit.guard.capsule.content import ForeignCodeError
+from everybit.guard.capsule.content import ForeignCodeError, decode, encode, find_imported
 
 
 @contextmanager
@@ -173,3 +174,22 @@ def test_damaged_capsules_are_one_clear_error(tmp_path):
         read_capsule(folder)
     with pytest.raises(PathError, match="no capsule of step 7"):
         find_capsules(tmp_path, 7)
+
+
+@dataclass
+class Inputs:
+    """An input of the program's own kind."""
+
+    tokens: torch.Tensor
+    scale: float = 1.0
+
+
+def test_a_class_that_is_imported_already_is_found_again():
+    tensors: list[torch.Tensor] = []
+    plain = encode([Inputs(torch.arange(3), 2.5)], tensors)
+    (again,) = decode(json.loads(json.dumps(plain)), tensors, find_imported)
+    assert isinstance(again, Inputs)
+    assert again.tokens.tolist() == [0, 1, 2]
+    assert again.scale == 2.5
+    with pytest.raises(ValueError, match="is not here"):
+        find_imported("no.such.module:Inputs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import sys
 from collections import UserDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -278,21 +279,36 @@ def finder(*, allow: bool) -> Callable[[str], Any]:
     """
 
     def find(path: str) -> Any:
-        module, _, name = path.partition(":")
+        module = path.partition(":")[0]
         trusted = module.startswith(TRUSTED)
         if not trusted and not allow:
             raise ForeignCodeError(path)
-        try:
-            found: Any = importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"{path} is not here ({error})") from error
+        found = _found(path, importlib.import_module)
         if trusted and not allow and not _is_layer(found, module):
             raise ForeignCodeError(path)  # What torch's modules import is within reach, too.
         return found
 
     return find
+
+
+def find_imported(path: str) -> Any:
+    """Return code by its dotted path `module:qualname`, of what this process has imported already.
+
+    Raises:
+        ValueError: It is not there.
+    """
+    return _found(path, sys.modules.__getitem__)
+
+
+def _found(path: str, module_of: Callable[[str], Any]) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        found = module_of(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is not here ({error})") from error
+    return found
 
 
 def _is_layer(found: Any, module: str) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import xxhash
 
-from everybit.guard.capsule.content import NotPlainError, decode, encode
+from everybit.guard.capsule.content import NotPlainError, decode, encode, find_imported
 from everybit.guard.replay.compare import read_all
 from everybit.guard.replay.record import CallRecord, Pass
 from everybit.guard.replay.repeat import CannotRepeatError, repeat
@@ -131,7 +130,7 @@ def unpack_call(parcel: Parcel, own: CallRecord) -> CallRecord:
     plain = parcel.plain
 
     def made(key: str) -> Any:
-        return decode(plain[key], parcel.tensors, _look_up)
+        return decode(plain[key], parcel.tensors, find_imported)
 
     args, kwargs = made("args"), made("kwargs")
     inputs = [t for _, t in leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -139,7 +138,7 @@ def unpack_call(parcel: Parcel, own: CallRecord) -> CallRecord:
         number: Pass(
             seeds={
                 (place, at): (seed, version(seed))
-                for place, at, seed in decode(each["seeds"], parcel.tensors, _look_up)
+                for place, at, seed in decode(each["seeds"], parcel.tensors, find_imported)
             },
             words=dict(each["words"]),
             order=each["order"],
@@ -184,7 +183,7 @@ def repeat_parcel(parcel: Parcel, own: CallRecord) -> tuple[CallRecord, Repeated
     kept = [copy.clone() for copy in own.held.copies()]
     try:
         record = unpack_call(parcel, own)
-        buffers = decode(parcel.plain["buffers"], parcel.tensors, _look_up)
+        buffers = decode(parcel.plain["buffers"], parcel.tensors, find_imported)
         own.held.with_buffers(buffers)
         return record, repeat(record)
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -256,18 +255,6 @@ def _is(value: object) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _look_up(path: str) -> Any:
-    """Return a class that this process has imported already."""
-    for dot in range(path.count("."), 0, -1):
-        name = ".".join(path.split(".")[:dot])
-        found: Any = sys.modules.get(name)
-        if found is not None:
-            for part in path.split(".")[dot:]:
-                found = getattr(found, part)
-            return found
-    raise ValueError(f"{path} is not there")
-
-
 def _pack_rng(rng: RngState, tensors: list[torch.Tensor]) -> dict[str, Any]:
     numpy = None
     if rng.numpy is not None:
@@ -287,18 +274,18 @@ def _pack_rng(rng: RngState, tensors: list[torch.Tensor]) -> dict[str, Any]:
 
 
 def _unpack_rng(plain: dict[str, Any], tensors: list[torch.Tensor]) -> RngState:
-    numpy = decode(plain["numpy"], tensors, _look_up)
+    numpy = decode(plain["numpy"], tensors, find_imported)
     if numpy is not None and "key" in numpy["state"]:
         numpy["state"]["key"] = numpy["state"]["key"].numpy().astype("uint32")
     devices: tuple[torch.Tensor, ...] = ()
-    theirs = decode(plain["devices"], tensors, _look_up)
+    theirs = decode(plain["devices"], tensors, find_imported)
     if theirs:
         now = [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]
         now[torch.cuda.current_device()] = theirs[0]
         devices = tuple(now)
     return RngState(
-        decode(plain["python"], tensors, _look_up),
+        decode(plain["python"], tensors, find_imported),
         numpy,
-        decode(plain["cpu"], tensors, _look_up).clone(),
+        decode(plain["cpu"], tensors, find_imported).clone(),
         devices,
     )
