@@ -118,7 +118,7 @@ def why_not_the_same(record: CallRecord) -> str:
     read = on_host([w for _, was, now in known for w in (was, now)])
     for index, (name, _, _) in enumerate(known):
         if differ(read[2 * index], read[2 * index + 1]):
-            return f"{name} holds other bytes than when it was called, and nothing wrote to it"
+            return f"{name} has changed since it was called, past its version counter"
     return ""
 
 
