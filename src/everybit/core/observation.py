@@ -59,6 +59,44 @@ class TensorTable:
         return dict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SumTable:
+    """Signed block sums and norms of named tensors: how large a difference is, and how wide.
+
+    A row holds 64 signed block sums, then the L2 norm, then the largest absolute value. The
+    elements in row-major order are cut into 64 blocks of `ceil(n / 64)`; element `j` of each block
+    is added with the sign `block_signs` has at `j` (the last blocks may be shorter, or empty).
+
+    Attributes:
+        link: The link they were taken at.
+        names: Names of the tensors, as in the `TensorTable` of the link.
+        values: Real numbers, shape `(len(names), columns)`: a NumPy array of float32 or float64,
+            or nested sequences. Read back from a ledger they are float64. NaN and infinities are
+            what they are in the tensor.
+    """
+
+    link: Link
+    names: tuple[str, ...]
+    values: Any
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.values):
+            raise ValueError(f"{len(self.names)} names for {len(self.values)} rows")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SumTable):
+            return NotImplemented
+        if self.link is not other.link or self.names != other.names:
+            return False
+        import numpy as np
+
+        pair = [np.asarray(table.values, np.float64) for table in (self, other)]
+        return bool(np.array_equal(*pair, equal_nan=True))
+
+    def __hash__(self) -> int:
+        return hash((self.link, self.names))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """One finished or skipped update, as the ledger keeps it.
@@ -72,9 +110,12 @@ class StepRecord:
         skipped: The update did not happen (GradScaler).
         tainted: Damaged bits were used in it.
         losses: What `backward` received since the previous step, as numbers.
-        tables: Digests, in causal order: batch, rng, loss, grad, update.
+        tables: Digests, in causal order: batch, rng, forward, loss, grad, update. Of gradients
+            there may be two: those of traced outputs, in the order in which they were computed,
+            then those of parameters.
         scalars: Numbers of the step for timelines: `grad_norm`, `weight_norm`, `update_norm`,
             `scale` (of the GradScaler), `lr`, where they were measured. Any of them may be NaN.
+        sums: Block sums of chosen tensors, at the steps where they are taken.
     """
 
     step: int
@@ -87,6 +128,7 @@ class StepRecord:
     losses: tuple[float, ...] = ()
     tables: tuple[TensorTable, ...] = ()
     scalars: Mapping[str, float] = field(default_factory=dict)
+    sums: tuple[SumTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +136,7 @@ class Observation:
     """Anything else worth keeping, by kind, as JSON-ready data (init digests go as a StepRecord).
 
     Attributes:
-        kind: `phase`, `rebaseline`, `heal`, `warning`, ...
+        kind: `phase`, `rebaseline`, `heal`, `warning`, `configuration`, ...
         step: When.
         data: JSON-ready facts.
     """

@@ -3,7 +3,7 @@
 Layout, all integers little-endian (`docs/ledger.md` has it byte by byte)::
 
     0   8  sync mark
-    8   1  format version, 1
+    8   1  format version, 2 (1: before there were block sums in steps)
     9   1  kind
     10  2  flags: bit 0, the payload is zlib-compressed
     12  4  payload length
@@ -27,7 +27,9 @@ from typing import Final, NamedTuple
 import xxhash
 
 SYNC: Final = b"\xebBIT\r\n\x1a\xf7"
-FORMAT: Final = 1
+FORMAT: Final = 2
+#: Formats that are read: in 1 no step has block sums, all else is the same.
+READ_FORMATS: Final = (1, 2)
 HEADER_BYTES: Final = 56
 CHECK_BYTES: Final = 16
 OVERHEAD_BYTES: Final = HEADER_BYTES + CHECK_BYTES

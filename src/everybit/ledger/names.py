@@ -10,7 +10,7 @@ from everybit.ledger.payload import PayloadError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from everybit.core.observation import TensorTable
+    from everybit.core.observation import SumTable, TensorTable
 
 #: Past this many lists the writer forgets the old ones: names that change at every step must
 #: not fill the memory of the job.
@@ -31,7 +31,7 @@ class NameTable:
         self._by_value: dict[tuple[Link, tuple[str, ...]], int] = {}
         self._by_identity: dict[tuple[Link, int], int] = {}
 
-    def id_of(self, table: TensorTable) -> int:
+    def id_of(self, table: TensorTable | SumTable) -> int:
         """Return the number of a table's names; defines it where it is new."""
         # The list kept in `_lists` keeps the identity in use, so it cannot stand for another.
         known = self._by_identity.get((table.link, id(table.names)))

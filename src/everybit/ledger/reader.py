@@ -114,9 +114,17 @@ class LogReader:
         steps = self._index.steps
         return range(min(steps), max(steps) + 1) if steps else range(0)
 
-    def steps(self) -> Iterator[StepRecord]:
-        """Yield the step records, in order, reading as it goes."""
-        yield from self._read(self._index.step_offsets, self._as_step)
+    def steps(self, *, arrays: bool = False, sums: bool = True) -> Iterator[StepRecord]:
+        """Yield the step records, in order, reading as it goes.
+
+        Args:
+            arrays: Digests as NumPy arrays (uint64), which cost far less than tuples of integers.
+            sums: With their block sums.
+        """
+        yield from self._read(
+            self._index.step_offsets,
+            lambda payload, _flags: decode_step(payload, self._names_of, arrays=arrays, sums=sums),
+        )
 
     def facts(self) -> Iterator[StepFacts]:
         """Yield the step records without their digests, in order: several times as fast."""

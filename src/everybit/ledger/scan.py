@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from everybit.ledger.frame import (
-    FORMAT,
     HEADER_BYTES,
+    READ_FORMATS,
     SYNC,
     Header,
     check_of,
@@ -68,7 +68,7 @@ def scan_frames(window: Window, start: int = 0) -> Iterator[Intact | Broken | To
     while at < window.size:
         head = window.read(at, HEADER_BYTES)
         header = decode_header(head) if len(head) == HEADER_BYTES else None
-        if header is not None and header.version == FORMAT:
+        if header is not None and header.version in READ_FORMATS:
             end = at + header.frame_bytes
             if end > window.size:
                 torn_from = at if torn_from < 0 else torn_from
@@ -102,11 +102,11 @@ def scan_frames(window: Window, start: int = 0) -> Iterator[Intact | Broken | To
 
 def _may_begin_frame(head: memoryview) -> bool:
     mark = bytes(head[: len(SYNC)])
-    return SYNC.startswith(mark) and (len(head) <= len(SYNC) or head[len(SYNC)] == FORMAT)
+    return SYNC.startswith(mark) and (len(head) <= len(SYNC) or head[len(SYNC)] in READ_FORMATS)
 
 
 def _describe(head: memoryview, header: Header | None) -> str:
-    if header is not None and header.version != FORMAT:
+    if header is not None and header.version not in READ_FORMATS:
         return f"written in format {header.version}, which this everybit does not read"
     if header is not None:
         return f"frame {header.sequence} fails its checksum"

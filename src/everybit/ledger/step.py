@@ -1,17 +1,18 @@
-"""Step payloads: a fixed head, the losses, and one little-endian 64-bit word a tensor.
+"""Step payloads: a fixed head, the losses, one little-endian 64-bit word a tensor, block sums.
 
 A step's payload::
 
     0   8  step
     8   8  time_s, float64        16  8  duration_s, float64      24  8  guard_s, float64
-    32  4  flags: bit 0 skipped, bit 1 tainted, bit 2 has scalars
+    32  4  flags: bit 0 skipped, bit 1 tainted, bit 2 has scalars, bit 3 has block sums (format 2)
     36  4  bytes of the optimizer's name       40  4  number of losses       44  4  number of tables
-    48     the optimizer's name in UTF-8, the losses as float64, the scalars, the tables
+    48     the optimizer's name in UTF-8, the losses as float64, scalars, tables, block sums
 
 Scalars are there only where bit 2 is set: their number (4 bytes), then for each the bytes of its
 name (1 byte), its name in UTF-8, and its value as float64.
 
 A table: its id (4 bytes, see `names.py`), its number of words (4 bytes), the words (8 bytes each).
+Block sums are there only where bit 3 is set (`sums.py`).
 The optimizer's few bytes are in every step, not interned: no step's meaning then hangs on another
 frame more than it must. A payload of digests outside a step is: step (8 bytes), number of tables (4
 bytes), the tables.
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.observation import StepRecord, TensorTable
 from everybit.ledger.payload import PayloadError
+from everybit.ledger.sums import decode_sums, sum_ids, sum_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +42,7 @@ _TABLE: Final = struct.Struct("<II")
 SKIPPED: Final = 1
 TAINTED: Final = 2
 HAS_SCALARS: Final = 4
+HAS_SUMS: Final = 8
 _COUNT: Final = struct.Struct("<I")
 _NUMBER: Final = struct.Struct("<d")
 #: Bytes of a scalar beside its name: the name's length and the value.
@@ -67,21 +70,33 @@ _NATIVE_WORDS: Final = frozenset("QLql" if sys.byteorder == "little" else "") | 
 
 
 def encode_step(record: StepRecord, ids: Iterable[int]) -> bytes:
-    """Return the payload of a step; `ids` are the ids of its tables' names, in order."""
+    """Return the payload of a step.
+
+    Args:
+        record: The step.
+        ids: The ids of its tables' names, then those of its block sums, in order.
+    """
+    ids = list(ids)
     optimizer = record.optimizer.encode("utf-8", "surrogatepass")
     head = HEAD.pack(
         record.step,
         record.time_s,
         record.duration_s,
         record.guard_s,
-        SKIPPED * record.skipped | TAINTED * record.tainted | HAS_SCALARS * bool(record.scalars),
+        SKIPPED * record.skipped
+        | TAINTED * record.tainted
+        | HAS_SCALARS * bool(record.scalars)
+        | HAS_SUMS * bool(record.sums),
         len(optimizer),
         len(record.losses),
         len(record.tables),
     )
     losses = struct.pack(f"<{len(record.losses)}d", *record.losses)
     scalars = _scalar_parts(record.scalars) if record.scalars else ()
-    return b"".join((head, optimizer, losses, *scalars, *_table_parts(record.tables, ids)))
+    num_tables = len(record.tables)
+    tables = _table_parts(record.tables, ids[:num_tables])
+    sums = sum_parts(record.sums, ids[num_tables:]) if record.sums else ()
+    return b"".join((head, optimizer, losses, *scalars, *tables, *sums))
 
 
 def _scalar_parts(scalars: Mapping[str, float]) -> list[bytes]:
@@ -116,7 +131,12 @@ def step_number(payload: memoryview) -> tuple[int, list[int]]:
     at = HEAD.size + optimizer_bytes + 8 * num_losses
     if flags & HAS_SCALARS:
         at = _scalars_end(payload, at)
-    return int(step), _table_ids(payload, at, num_tables)
+    ids, at = _table_ids(payload, at, num_tables)
+    if flags & HAS_SUMS:
+        more, at = sum_ids(payload, at)
+        ids += more
+    _check_filled(payload, at)
+    return int(step), ids
 
 
 def _scalars_end(payload: memoryview, at: int) -> int:
@@ -152,10 +172,13 @@ def tables_number(payload: memoryview) -> tuple[int, list[int]]:
     if len(payload) < _TABLES_HEAD.size:
         raise PayloadError("shorter than its head")
     step, num_tables = _TABLES_HEAD.unpack_from(payload)
-    return int(step), _table_ids(payload, _TABLES_HEAD.size, num_tables)
+    ids, at = _table_ids(payload, _TABLES_HEAD.size, num_tables)
+    _check_filled(payload, at)
+    return int(step), ids
 
 
-def _table_ids(payload: memoryview, at: int, num_tables: int) -> list[int]:
+def _table_ids(payload: memoryview, at: int, num_tables: int) -> tuple[list[int], int]:
+    """Return the tables' ids and where they end."""
     ids: list[int] = []
     size = len(payload)
     for _ in range(num_tables):
@@ -164,13 +187,24 @@ def _table_ids(payload: memoryview, at: int, num_tables: int) -> list[int]:
         table_id, count = _TABLE.unpack_from(payload, at)
         ids.append(table_id)
         at += 8 + 8 * count
-    if at != size:
+    return ids, at
+
+
+def _check_filled(payload: memoryview, at: int) -> None:
+    if at != len(payload):
         raise PayloadError("its parts do not fill it")
-    return ids
 
 
-def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
+def decode_step(
+    payload: memoryview, names_of: NamesOf, *, arrays: bool = False, sums: bool = True
+) -> StepRecord:
     """Read a step back; tables whose names are lost are left out.
+
+    Args:
+        payload: Its bytes.
+        names_of: From a table's id to its link and names.
+        arrays: Digests as NumPy arrays (uint64), a hundredth of the cost of a tuple of integers.
+        sums: Read its block sums, too.
 
     Raises:
         PayloadError: The payload is no step.
@@ -189,6 +223,7 @@ def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
     scalars: dict[str, float] = {}
     if flags & HAS_SCALARS:
         at, scalars = scalars_at(payload, at)
+    tables, at = _decode_tables(payload, at, num_tables, names_of, arrays=arrays)
     return StepRecord(
         step=step,
         time_s=time_s,
@@ -198,8 +233,9 @@ def decode_step(payload: memoryview, names_of: NamesOf) -> StepRecord:
         skipped=bool(flags & SKIPPED),
         tainted=bool(flags & TAINTED),
         losses=losses,
-        tables=_decode_tables(payload, at, num_tables, names_of),
+        tables=tables,
         scalars=scalars,
+        sums=decode_sums(payload, at, names_of) if sums and flags & HAS_SUMS else (),
     )
 
 
@@ -207,12 +243,13 @@ def decode_tables(payload: memoryview, names_of: NamesOf) -> tuple[int, tuple[Te
     """Read the step and the digests of a payload outside a step; raises `PayloadError`."""
     tables_number(payload)
     step, num_tables = _TABLES_HEAD.unpack_from(payload)
-    return step, _decode_tables(payload, _TABLES_HEAD.size, num_tables, names_of)
+    return step, _decode_tables(payload, _TABLES_HEAD.size, num_tables, names_of)[0]
 
 
 def _decode_tables(
-    payload: memoryview, at: int, num_tables: int, names_of: NamesOf
-) -> tuple[TensorTable, ...]:
+    payload: memoryview, at: int, num_tables: int, names_of: NamesOf, *, arrays: bool = False
+) -> tuple[tuple[TensorTable, ...], int]:
+    """Return the tables and where they end."""
     tables = []
     for _ in range(num_tables):
         table_id, count = _TABLE.unpack_from(payload, at)
@@ -221,7 +258,16 @@ def _decode_tables(
             link, names = known
             if len(names) != count:
                 raise PayloadError(f"{count} digests for the {len(names)} names of a table")
-            words = struct.unpack_from(f"<{count}Q", payload, at + 8)
+            words = _words_at(payload, at + 8, count, arrays=arrays)
             tables.append(TensorTable(link=link, names=names, digests=words))
         at += 8 + 8 * count
-    return tuple(tables)
+    return tuple(tables), at
+
+
+def _words_at(payload: memoryview, at: int, count: int, *, arrays: bool) -> Sequence[int]:
+    if not arrays:
+        return struct.unpack_from(f"<{count}Q", payload, at)
+    import numpy as np
+
+    # A copy: the payload is the reader's window, which moves on.
+    return np.frombuffer(payload, "<u8", count, at).copy()  # type: ignore[return-value]

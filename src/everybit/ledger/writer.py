@@ -163,7 +163,7 @@ class RunWriter:
         if self._active() and not self._nested():
             with self._lock:
                 self._owner = threading.get_ident()
-                ids = [self._names.id_of(table) for table in record.tables]
+                ids = [self._names.id_of(table) for table in (*record.tables, *record.sums)]
                 self._append(Kind.STEP, encode_step(record, ids))
                 if self._names.next_id > self._copied_ids or self._log.size >= self._repeat_at:
                     self._copy_names()
