@@ -31,16 +31,16 @@ def test_the_layout_is_frozen() -> None:
     # A change here is a new format version: logs on disk were written with these bytes.
     assert frame_of(b"{}").hex() == (
         "eb4249540d0a1af7"  # sync mark
-        "01"  # format
+        "02"  # format
         "06"  # kind
         "0000"  # flags
         "02000000"  # length
         "0500000000000000"  # sequence
         "efcdab8967452301"  # log id
         "000102030405060708090a0b0c0d0e0f"  # checksum of the frame before
-        "35bea20a782a08e2"  # header check
+        "50b71445c9cbde34"  # header check
         "7b7d"  # payload
-        "d3515285c0226e94a0094af39339c28f"  # frame check
+        "34571c63a43165e454953cf1389dbd7d"  # frame check
     )
 
 

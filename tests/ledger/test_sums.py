@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_no_step(cut: int) -> None:
 
 def test_other_widths_and_counts_are_no_step() -> None:
     payload = encode_step(RECORD, [3, 5])
-    for place, value in ((-20, 2), (-28, 3), (-32, 2**31)):
+    for place, value in ((-20, 2), (-28, 3), (-36, 2**31)):
         wrong = bytearray(payload)
         wrong[place : place + 4] = value.to_bytes(4, "little")
         with pytest.raises(PayloadError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from everybit.core.errors import ConfigError, PathError
 from everybit.core.finding import Severity  # noqa: TC001 - field types are read at run time
+from everybit.core.steps import Steps
 from everybit.core.variables import read_settings
 from everybit.core.web_address import check_web_address, shown_address
 
@@ -44,6 +45,14 @@ class OnFinding(StrEnum):
     STOP = "stop"
     HEAL = "heal"
     REWIND = "rewind"
+
+
+class TraceLevel(StrEnum):
+    """What a run records of each step."""
+
+    STEP = "step"
+    MODULE = "module"
+    OP = "op"
 
 
 class Format(StrEnum):
@@ -107,6 +116,24 @@ class Config:
     spot_checks: bool = _option(
         False, "Test matrix products and convolutions by checksums while they are computed.", "run"
     )
+    trace: TraceLevel = _option(
+        TraceLevel.STEP,
+        "What to record: of the step as a whole, of each module's calls, or of each operation.",
+        "run",
+    )
+    trace_steps: str | None = _option(
+        None,
+        "Trace by operation at these steps only, by module at the others (3,10-12).",
+        "run",
+        metavar="STEPS",
+    )
+    trace_sums: str | None = _option(
+        None,
+        "Keep block sums of these values at every checked step (names or patterns, with commas;"
+        " default: of all, at the first steps and at some later).",
+        "run",
+        metavar="NAMES",
+    )
     preflight: bool = _option(
         False,
         "Tell at the first step whether this job repeats bit for bit, and what does not.",
@@ -161,8 +188,21 @@ class Config:
         for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) <= MAX_EVERY:
                 raise ConfigError(f"{name} must be from 0 to {MAX_EVERY}")
+        if self.trace_steps is not None:
+            self._check_trace_steps(self.trace_steps)
         if self.webhook is not None:
             check_web_address(self.webhook, key="webhook")
+
+    def _check_trace_steps(self, text: str) -> None:
+        try:
+            Steps.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"trace_steps: {error}") from None
+        if self.trace is not TraceLevel.OP:
+            raise ConfigError(
+                f"trace_steps with trace = {str(self.trace)!r}",
+                todo="it chooses the steps that are traced by operation: set trace to op",
+            )
 
     @classmethod
     def load(

@@ -90,8 +90,8 @@ class SumTable:
             return False
         import numpy as np
 
-        pair = [np.asarray(table.values, np.float64) for table in (self, other)]
-        return bool(np.array_equal(*pair, equal_nan=True))
+        mine, theirs = (np.asarray(table.values, np.float64) for table in (self, other))
+        return bool(np.array_equal(mine, theirs, equal_nan=True))
 
     def __hash__(self) -> int:
         return hash((self.link, self.names))

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from everybit.core.boundary import Boundary
 from everybit.core.config import Config, OnFinding
 from everybit.core.verdict import Coverage
+from everybit.guard.answers import AnswersCheck
 from everybit.guard.at_rest import AtRestCheck
-from everybit.guard.capsule import Keeper
+from everybit.guard.capsule import Attribution
+from everybit.guard.configuration import ConfigurationCheck
 from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
 from everybit.guard.readout import Readout
 from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
+from everybit.guard.rehearsal import checks_of
 from everybit.guard.replay.check import ReplayCheck
+from everybit.guard.replay.standby import Sensors
 from everybit.guard.replicas.check import ReplicaCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 from everybit.guard.spot import SpotCheck
 from everybit.guard.suspects import Suspects
+from everybit.guard.trace import TraceCheck
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everybit.core.finding import Finding
+    from everybit.core.observation import TensorTable
     from everybit.guard.check import Check
     from everybit.guard.moment import Moment
     from everybit.guard.watch import Watch
@@ -45,6 +52,8 @@ class Checks:
 
     Attributes:
         record: The one that records; the others test.
+        trace: The one that records what lies between batch and update.
+        configuration: Notes settings of the program as they change.
         scenes: Keeps what is at hand when something is found.
         skipped: Whether the last step was skipped.
     """
@@ -97,15 +106,30 @@ class Checks:
             promised=config.replay_every != Config().replay_every,
             preflight=config.preflight,
             audit=replicas.audit.take,
-            keep=Keeper(run, config.incident_mb),
+            attribute=Attribution(
+                run, config.incident_mb, neighbour=replicas.questions, held=self._note
+            ),
         )
         if config.numerics:
-            self._replay.listen(numerics.doubts)
+            self._replay.listen(
+                Sensors(
+                    doubts=numerics.doubts,
+                    doubts_gradients=numerics.doubts_gradients,
+                    words=gradients.all_words,
+                    parameters=state.parameters_of,
+                )
+            )
         self._all.append(self._replay)
         self._all.append(self.record)
+        self.trace = TraceCheck(state, readout, watch.fence, config)
+        watch.boundaries.around = self.trace.beside(watch.boundaries.around)
+        self.configuration = ConfigurationCheck(state.members)
+        self._all += [self.trace, self.configuration]
         self._all.append(replicas)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
+        self._all.append(AnswersCheck())
+        self._all += checks_of(run, state, self.record)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""
@@ -113,9 +137,7 @@ class Checks:
         for check in self._all:
             found = [self._suspects.noted(each) for each in check(boundary, moment)]
             if found:
-                for other in self._all:
-                    if other is not check:
-                        other.note(found)
+                self._note(found, check)
                 findings += found
         if boundary is Boundary.STEP_END:
             skipped = moment.skipped
@@ -134,9 +156,29 @@ class Checks:
         found = [finding for check in self._all for finding in check.at_end(step)]
         return [self._suspects.noted(finding) for finding in found]
 
+    def left(self) -> list[Finding]:
+        """Return what checks hold back still."""
+        found = [finding for check in self._all for finding in check.left()]
+        return [self._suspects.noted(finding) for finding in found]
+
+    def _note(self, found: Sequence[Finding], source: Check | None = None) -> None:
+        """Tell the checks what one of them has found, or holds back for now."""
+        for check in self._all:
+            if check is not source:
+                check.note(found)
+
+    def tables(self) -> tuple[TensorTable, ...]:
+        """Return the digests of the finished step, in causal order."""
+        tables = (*self.trace.tables, *self.record.gathered.tables)
+        return tuple(sorted(tables, key=lambda table: table.link.position))
+
     def scalars(self) -> dict[str, float]:
         """Return the numbers of the finished step."""
         return {name: value for check in self._all for name, value in check.scalars().items()}
+
+    def observed(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return what else of the finished step is worth keeping."""
+        return [each for check in self._all for each in check.observed()]
 
     def phase(self, name: str) -> None:
         """Begin a new phase in every check."""

@@ -123,7 +123,11 @@ class Course:
         findings = self.tell(self._checks.look(boundary, moment), moment.step)
         if self.holder is not None:  # Behind the checks: it sees what they have healed.
             self.holder.see(boundary, moment)
+        for changed in self._checks.configuration.changes():
+            self.record.observe("configuration", moment.step, **changed)
         if boundary is Boundary.STEP_END:
+            for kind, data in self._checks.observed():
+                self.record.observe(kind, moment.step, **data)
             facts = self._facts(moment)
             if self.holder is None:
                 self.record.step(moment.step, **facts)
@@ -137,6 +141,7 @@ class Course:
             "optimizer": self._watch.state.members.name_of(moment.optimizer) or "",
             "skipped": self._checks.skipped,
             "losses": gathered.losses,
-            "tables": gathered.tables,
+            "tables": self._checks.tables(),
+            "sums": self._checks.trace.sums,
             "scalars": self._checks.scalars(),
         }

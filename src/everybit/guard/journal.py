@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
-    from everybit.core.observation import TensorTable
+    from everybit.core.observation import SumTable, TensorTable
     from everybit.core.sink import Sink
     from everybit.ledger import EndReason, RunWriter
 
@@ -56,6 +56,7 @@ class Journal:
         losses: tuple[float, ...],
         tables: tuple[TensorTable, ...],
         scalars: Mapping[str, float],
+        sums: tuple[SumTable, ...] = (),
     ) -> None:
         """Record one finished or skipped update."""
         now = time.perf_counter()
@@ -70,6 +71,7 @@ class Journal:
             losses=losses,
             tables=tables,
             scalars=scalars,
+            sums=sums,
         )
         self._last_end = now
         self._spent_before = self.spent_s

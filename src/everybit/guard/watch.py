@@ -52,7 +52,7 @@ class Watch:
         self.boundaries = Boundaries(self._reach, self._wants, self._abandon, self._trains)
         self._parts = Parts(self.boundaries.attach, self.boundaries.is_called)
         self.complete = False
-        self._fence = fence
+        self.fence = fence
         self.loads = Loads(fence, lambda: self.boundaries.step)
         self._saves = Saves(self._is_watched, self._is_whole, before_save)
         self._finds = not watched
@@ -100,18 +100,18 @@ class Watch:
     def _reach(self, boundary: Boundary, moment: Moment) -> None:
         self._emit(boundary, moment)
         if boundary is Boundary.STEP_END and moment.optimizer is not None:
-            self._fence(self._parts.look, moment.optimizer)
+            self.fence(self._parts.look, moment.optimizer)
 
     def _take_up(self, item: Watched) -> None:
-        self._fence(self._add, item)
+        self.fence(self._add, item)
 
     def _take_up_wrapper(self, wrapper: torch.nn.Module) -> None:
-        self._fence(self._add_wrapper, wrapper)
+        self.fence(self._add_wrapper, wrapper)
 
     def _take_up_model(self, model: torch.nn.Module) -> None:
         """Take up a model that is made ready, while no optimizer tells what is trained."""
         if not self._trains():
-            self._fence(self._add_model, model)
+            self.fence(self._add_model, model)
 
     def _add_model(self, model: torch.nn.Module) -> None:
         if any(model is part for root, _ in self.state.members.roots for part in root.modules()):
@@ -124,7 +124,7 @@ class Watch:
 
     def _abandon(self, optimizer: torch.optim.Optimizer) -> None:
         """Take the state as an update left it that ended in an error."""
-        self._fence(self.state.mark_updated, optimizer)
+        self.fence(self.state.mark_updated, optimizer)
 
     def _add(self, item: Watched) -> None:
         """Take up an item; where nothing was given, the modules of an optimizer too."""
@@ -151,7 +151,7 @@ class Watch:
         """Whether an optimizer that steps is one of this loop's."""
         if self.state.members.name_of(optimizer) is not None:
             return True
-        return bool(self._fence(self._adopt, optimizer))
+        return bool(self.fence(self._adopt, optimizer))
 
     def _adopt(self, optimizer: torch.optim.Optimizer) -> bool:
         if not self._finds and not self.state.members.owns(optimizer):

@@ -20,6 +20,7 @@ from everybit.ledger.frame import FORMAT, Kind
 from everybit.ledger.names import NameTable
 from everybit.ledger.payload import encode_json
 from everybit.ledger.process import ProcessIdentity
+from everybit.ledger.samples import encode_samples
 from everybit.ledger.step import encode_step, encode_tables
 from everybit.ledger.tail import describe_earlier
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.core.observation import Observation, StepRecord, TensorTable
+    from everybit.core.samples import SampleRecord
     from everybit.core.verdict import Coverage
 
 #: Lists of names are written twice, and all again after so many bytes, at first and at most: damage
@@ -163,10 +165,19 @@ class RunWriter:
         if self._active() and not self._nested():
             with self._lock:
                 self._owner = threading.get_ident()
-                ids = [self._names.id_of(table) for table in (*record.tables, *record.sums)]
+                ids = [self._names.id_of(table) for table in record.tables]
+                ids += [self._names.id_of(table) for table in record.sums]
                 self._append(Kind.STEP, encode_step(record, ids))
                 if self._names.next_id > self._copied_ids or self._log.size >= self._repeat_at:
                     self._copy_names()
+
+    def samples(self, record: SampleRecord) -> None:
+        """Record one delivered batch: one frame, one `write(2)`."""
+        if self._active() and not self._nested():
+            payload = encode_samples(record)
+            with self._lock:
+                self._owner = threading.get_ident()
+                self._append(Kind.SAMPLES, payload)
 
     def finding(self, finding: Finding) -> None:
         """Record a finding."""
