@@ -90,6 +90,8 @@ HANDED_OUT = (
     "everybit.ledger.Pause",
     "everybit.core.observation.StepRecord",
     "everybit.core.observation.TensorTable",
+    "everybit.probe.seeded.Setting",
+    "everybit.probe.seeded.NotSet",
 )
 
 

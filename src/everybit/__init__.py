@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from everybit.api.convert import convert
     from everybit.api.diff import diff
     from everybit.api.drill import drill
-    from everybit.api.env import env, env_diff
+    from everybit.api.env import env, env_check, env_diff, env_lock
     from everybit.api.extract import extract
     from everybit.api.lint import lint
     from everybit.api.release import release
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from everybit.guard import Guard
     from everybit.host.suspicions import Suspicion, suspicions
     from everybit.ledger import Incident, load_incident, open_run
+    from everybit.probe.seeded import Seeded
+    from everybit.probe.seeding import generator_for, seed_everything, seed_this_rank
 
 __all__ = [
     "Arrival",
@@ -58,6 +60,7 @@ __all__ = [
     "Incident",
     "Location",
     "Record",
+    "Seeded",
     "Severity",
     "Status",
     "StoppedError",
@@ -72,9 +75,12 @@ __all__ = [
     "digest",
     "drill",
     "env",
+    "env_check",
     "env_diff",
+    "env_lock",
     "explain_error",
     "extract",
+    "generator_for",
     "lint",
     "load_incident",
     "load_into",
@@ -88,6 +94,8 @@ __all__ = [
     "save",
     "scan",
     "seal",
+    "seed_everything",
+    "seed_this_rank",
     "suspicions",
     "verify",
 ]
@@ -103,6 +111,7 @@ _HOME: Final = {
     "Guard": "everybit.guard",
     "Incident": "everybit.ledger",
     "Location": "everybit.core.finding",
+    "Seeded": "everybit.probe.seeded",
     "Severity": "everybit.core.finding",
     "Status": "everybit.core.verdict",
     "Record": "everybit.checkpoint",
@@ -116,9 +125,12 @@ _HOME: Final = {
     "convert": "everybit.api.convert",
     "digest": "everybit.checkpoint",
     "env": "everybit.api.env",
+    "env_check": "everybit.api.env",
     "env_diff": "everybit.api.env",
+    "env_lock": "everybit.api.env",
     "extract": "everybit.api.extract",
     "explain_error": "everybit.core.explain",
+    "generator_for": "everybit.probe.seeding",
     "lint": "everybit.api.lint",
     "load_incident": "everybit.ledger",
     "load_into": "everybit.checkpoint",
@@ -131,6 +143,8 @@ _HOME: Final = {
     "save": "everybit.checkpoint",
     "scan": "everybit.api.scan",
     "seal": "everybit.api.seal",
+    "seed_everything": "everybit.probe.seeding",
+    "seed_this_rank": "everybit.probe.seeding",
     "verify": "everybit.api.verify",
 }
 

@@ -18,6 +18,8 @@ def record(tmp_path, monkeypatch):
 
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     original = env(of_job=False)
+    # With no known issue, whatever this machine has.
+    original |= {"blas": {"mkl": "2026.0"}, "torch": {"version": "99.0"}}
 
     def write(name, **changes):
         path = tmp_path / name
@@ -51,13 +53,14 @@ def test_equal_records_are_clean(run, record):
     assert code == (3 if data["coverage"]["skipped"] else 0)
 
 
-def test_a_difference_is_env901_and_a_warning(run, record):
+def test_a_difference_has_a_rule_a_reason_and_is_a_warning(run, record):
     a, b = record("a", variables={"OMP_NUM_THREADS": "1"}), record("b", gpu={"absent": "none"})
     record("a", gpu={"absent": "none"}, variables={"OMP_NUM_THREADS": "1"})
     code, out, _ = run("env", "diff", a, b, "--json")
     (finding,) = [f for f in json.loads(out)["findings"] if "variables" in f["where"]["entry"]]
     assert code == 0
-    assert finding["rule"] == "ENV901"
+    assert finding["rule"] == "ENV905"
+    assert "sums in another order" in finding["message"]
     assert finding["where"] == {"link": "environment", "entry": "variables.OMP_NUM_THREADS"}
     assert (finding["evidence"]["before"], finding["evidence"]["after"]) == ("1", "2")
     assert run("env", "diff", a, b, "--fail-on", "warning")[0] == 1
@@ -97,6 +100,45 @@ def test_bad_requests(run):
     assert "the folder it should lie in" in run("env", "--out", "no/where.json")[2]
     assert "come after `diff`" in run("env", "--json", "diff", "a", "b")[2]
     assert "Did you mean 'diff'?" in run("env", "dif", "a", "b")[2]
+
+
+def test_known_issues_of_a_record_are_told_with_their_source(run, record):
+    old = record("a", gpu={"absent": "none"}, blas={"mkl": "2024.2-Product"}, threads={})
+    code, out, _ = run("env", "check", old, "--json")
+    findings = json.loads(out)["findings"]
+    assert code == 0
+    assert {finding["rule"] for finding in findings} == {"ENV903"}
+    assert "mkl-first-call-low-accuracy" in {f["evidence"]["issue"] for f in findings}
+    assert all("https://" in finding["remedy"] for finding in findings)
+    assert run("env", "check", old, "--fail-on", "warning")[0] == 1
+    new = record("b", gpu={"absent": "none"}, blas={"mkl": "2026.0"}, torch={"version": "99.0"})
+    assert run("env", "check", new)[0] == 0
+    assert json.loads(run("env", "check", new, "--json")[1])["findings"] == []
+
+
+def test_a_known_issue_of_one_side_is_told_by_the_comparison(run, record):
+    a = record("a", gpu={"absent": "none"}, threads={}, blas={"mkl": "2024.2-Product"})
+    b = record("b", gpu={"absent": "none"}, threads={}, blas={"mkl": "2026.0-Product"})
+    found = json.loads(run("env", "diff", a, b, "--json")[1])["findings"]
+    assert [f["evidence"]["side"] for f in found if f["rule"] == "ENV903"] == ["A"]
+    # Both sides alike: no difference, and `env check` tells it.
+    assert json.loads(run("env", "diff", a, a, "--json")[1])["findings"] == []
+
+
+def test_a_check_that_could_not_read_a_section_is_inconclusive(run, record):
+    path = record("a", gpu={"absent": "none"}, packages={"unknown": "no"})
+    assert run("env", "check", path)[0] == 3
+
+
+def test_the_lock_is_printed_and_written(run, tmp_path):
+    code, out, err = run("env", "lock")
+    assert (code, err) == (0, "")
+    assert "\nnumpy==" in out
+    code, printed, _ = run("env", "lock", "--out", str(tmp_path / "lock.txt"))
+    assert (code, printed) == (0, "")
+    assert (tmp_path / "lock.txt").read_text() == out
+    code, out, err = run("env", "lock", "--out", "no/where.txt")
+    assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_env_works_without_torch(tmp_path):

@@ -77,6 +77,33 @@ class FakeDriver:
         self._number(current, 0)
         self._number(pending, 0)
 
+    def answer_nvmlDeviceGetInforomImageVersion(self, handle: Any, text: Any, size: Any) -> None:
+        self._text(text, b"G520.0200.00.05")
+
+    def answer_nvmlDeviceGetGspFirmwareVersion(self, handle: Any, text: Any) -> None:
+        self._text(text, b"570.124.06")
+
+    def answer_nvmlDeviceGetPersistenceMode(self, handle: Any, pointer: Any) -> None:
+        self._number(pointer, 1)
+
+    def answer_nvmlDeviceGetComputeMode(self, handle: Any, pointer: Any) -> None:
+        self._number(pointer, 0)
+
+    def answer_nvmlDeviceGetPowerManagementLimit(self, handle: Any, pointer: Any) -> None:
+        self._number(pointer, 700_000)
+
+    def answer_nvmlDeviceGetMaxClockInfo(self, handle: Any, clock: Any, pointer: Any) -> None:
+        self._number(pointer, 1980)
+
+    def answer_nvmlDeviceGetApplicationsClock(self, handle: Any, clock: Any, pointer: Any) -> None:
+        self._number(pointer, 1830)
+
+    def answer_nvmlDeviceGetClockInfo(self, handle: Any, clock: Any, pointer: Any) -> None:
+        self._number(pointer, 1755)
+
+    def answer_nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: Any, pointer: Any) -> None:
+        self._number(pointer, 4)
+
 
 def install(monkeypatch: Any, driver: Any) -> None:
     """Put `driver` in the place of the loaded library, and forget cached functions."""

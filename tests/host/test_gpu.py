@@ -30,7 +30,17 @@ def test_every_fact_of_two_devices(monkeypatch):
         "memory_bytes": 1 << 37,
         "ecc": "on, off after reset",
         "mig": "off",
+        "inforom": "G520.0200.00.05",
+        "gsp_firmware": "570.124.06",
+        "persistence": "on",
+        "compute_mode": 0,
+        "power_limit_w": 700,
+        "clocks": {
+            "sm": {"max_mhz": 1980, "chosen_mhz": 1830},
+            "memory": {"max_mhz": 1980, "chosen_mhz": 1830},
+        },
     }
+    assert found["now"]["1"] == {"sm_mhz": 1755, "memory_mhz": 1755, "throttled_by": "0x4"}
     assert driver.shutdowns == 1
 
 

@@ -1,4 +1,4 @@
-"""`env`: what this machine and process run on; `env_diff`: two such records side by side."""
+"""`env`: what this machine and process run on; records of it compared, checked and locked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import DamagedError, PathError
-from everybit.core.verdict import Checked, Coverage, Verdict
-from everybit.diff.environment import compare_environments, num_compared, uncompared
+from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
+from everybit.diff.determinism import judge_determinism
+from everybit.diff.environment import OF_A_JOB, compare_environments, num_compared, uncompared
 from everybit.host import SCHEMA, capture_environment
+from everybit.host.known_issues import issues_of, known_issues
+from everybit.host.lock import installed, lock_text
 from everybit.report.strict_json import strict
 
 if TYPE_CHECKING:
@@ -40,7 +43,8 @@ def env(
         check_writable(Path(out))
     record = capture_environment(extra_variables=extra_variables, load_torch=True, keep_diff=False)
     if not of_job:
-        del record["argv"], record["seeds"]
+        for section in OF_A_JOB:
+            del record[section]
     if out is not None:
         text = json.dumps(strict(record), indent=2) + "\n"
         write_atomically(Path(out), text.encode())
@@ -50,24 +54,89 @@ def env(
 def env_diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
     """Compare two environment records: files of `everybit env --out`, or run folders.
 
+    What can change numbers most comes first. A known issue that gives wrong results (ENV903) is
+    told where one side alone falls under it: `env_check` tells those of one record.
+
     Raises:
         PathError: One cannot be read, or is neither.
         DamagedError: A run's record of its environment is damaged.
     """
     began = time.perf_counter()
     first, second = load_environment(Path(a)), load_environment(Path(b))
-    findings = tuple(found.finding() for found in compare_environments(first, second))
+    findings = [found.finding() for found in compare_environments(first, second)]
+    sides = {"A": issues_of(first), "B": issues_of(second)}
+    named = {side: {match.issue.id for match in found} for side, found in sides.items()}
+    findings += [
+        match.finding(side)
+        for side, other in (("A", "B"), ("B", "A"))
+        for match in sides[side]
+        if match.issue.id not in named[other]
+    ]
+    note = judge_determinism(first, second, parted=False)
     coverage = Coverage(
-        checked=(Checked(what="environment entries", count=num_compared(first, second)),),
+        checked=(
+            Checked(what="environment entries", count=num_compared(first, second)),
+            Checked(what="known issues", count=len(known_issues())),
+        ),
         skipped=tuple(uncompared(first, second)),
     )
     return Verdict(
         command="env",
         target=(str(a), str(b)),
-        findings=findings,
+        findings=(*findings, note) if note else tuple(findings),
         coverage=coverage,
         stats={"seconds": time.perf_counter() - began},
     )
+
+
+def env_check(record: str | os.PathLike[str] | None = None) -> Verdict:
+    """Hold an environment against the known issues that give wrong results (ENV903).
+
+    Args:
+        record: A file of `everybit env --out`, or a run folder; this process where None.
+
+    Raises:
+        PathError: It cannot be read, or is neither.
+        DamagedError: The run's record of its environment is damaged.
+    """
+    began = time.perf_counter()
+    data = env(of_job=False) if record is None else load_environment(Path(record))
+    unread = [
+        Skipped(what=f"known issues that depend on {section}", why=str(data[section]["unknown"]))
+        for section in ("torch", "cuda", "blas", "gpu", "packages")
+        if isinstance(data.get(section), dict) and "unknown" in data[section]
+    ]
+    return Verdict(
+        command="env",
+        target=("this machine" if record is None else str(record),),
+        findings=tuple(match.finding() for match in issues_of(data)),
+        coverage=Coverage(
+            checked=(Checked(what="known issues", count=len(known_issues())),),
+            skipped=tuple(unread),
+        ),
+        stats={"seconds": time.perf_counter() - began},
+    )
+
+
+def env_lock(out: str | os.PathLike[str] | None = None) -> str:
+    """Return the installed packages as an exact constraints file for pip.
+
+    One exact version a line, the digest of each package's RECORD as a comment, hashes of archives
+    where pip noted them, and no address of any index. Packages installed as editable, from a
+    folder or from a repository are comments: a version would name another release.
+
+    Args:
+        out: Also write it there, whole or not at all.
+
+    Raises:
+        PathError: `out` cannot be written.
+    """
+    if out is not None:
+        check_writable(Path(out))
+    text = lock_text(installed())
+    if out is not None:
+        write_atomically(Path(out), text.encode())
+    return text
 
 
 def load_environment(path: Path) -> dict[str, Any]:

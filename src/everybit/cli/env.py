@@ -1,4 +1,4 @@
-"""`everybit env`, `everybit env diff A B`."""
+"""`everybit env`, `everybit env diff A B`, `everybit env check`, `everybit env lock`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.group("env", invoke_without_command=True, subcommand_metavar="[diff A B]")
+@click.group(
+    "env", invoke_without_command=True, subcommand_metavar="[diff A B | check [RECORD] | lock]"
+)
 @click.option("--out", type=_PATH, metavar="FILE", help="Write the record to FILE, as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @click.option(
@@ -37,19 +39,22 @@ def command(
 ) -> None:
     """Record what this machine and process run on; compare records.
 
-    Python, torch and its libraries, CPU, GPUs, threads, flags that change numbers, listed
-    environment variables, every installed package with a digest of its files, the code's commit.
-    Secrets are never recorded.
+    Python, torch and its libraries, CPU, GPUs, driver, threads, flags that change numbers, listed
+    environment variables, NCCL's settings, every installed package with a digest of its files, lock
+    files, container, the code's commit. Secrets are never recorded.
 
     \b
     Examples:
       everybit env
       everybit env --out env.json
       everybit env diff env.json everybit-runs/RUN
+      everybit env check
+      everybit env lock --out constraints.txt
     """
     if ctx.invoked_subcommand is not None:
         if out is not None or as_json or variables:
-            raise click.UsageError("options of `env diff` come after `diff`")
+            verb = ctx.invoked_subcommand
+            raise click.UsageError(f"options of `env {verb}` come after `{verb}`")
         return
     from everybit.api.env import env
 
@@ -67,10 +72,37 @@ def command(
 @click.argument("b", type=_PATH)
 @config_options("env")
 def diff(a: Path, b: Path, config: Config, output: Output) -> int:
-    """Compare two records: files of `everybit env --out`, or run folders."""
+    """Compare two records: files of `everybit env --out`, or run folders.
+
+    What can change numbers most comes first, with the reason.
+    """
     from everybit.api.env import env_diff
 
     return output.verdict(env_diff(a, b))
+
+
+@command.command("check")
+@click.argument("record", type=_PATH, required=False)
+@config_options("env")
+def check(record: Path | None, config: Config, output: Output) -> int:
+    """Tell known issues that give wrong results of the versions here, or in RECORD."""
+    from everybit.api.env import env_check
+
+    return output.verdict(env_check(record))
+
+
+@command.command("lock")
+@click.option("--out", type=_PATH, metavar="FILE", help="Write it to FILE, whole or not at all.")
+def lock(out: Path | None) -> int:
+    """Print the installed packages as an exact constraints file for pip."""
+    from everybit.api.env import env_lock
+
+    text = env_lock(out)
+    if out is None:
+        emit(text)
+    else:
+        tell(f"lock written to {out}; `pip install -c {out} PACKAGES...` uses it")
+    return 0
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Put two environment records (`everybit.host.capture_environment`) side by side.
 
 Entries that do not bear on numbers (process ids, paths, host names, times) are recorded and not
-compared. A section that one side could not read is no difference: `uncompared` names it.
+compared. A section that one side could not read is no difference: `uncompared` names it. What
+differs is sorted by how far it can change numbers: `environment_ranks` is the table.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from everybit.core.finding import Finding, Location, Severity
 from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
+from everybit.diff.environment_ranks import weight_of
 
 #: A section that holds this key could not be read; its value says why.
 UNKNOWN: Final = "unknown"
@@ -23,6 +25,7 @@ NOT_COMPARED: Final = frozenset(
     {
         "schema",
         "captured_at",
+        "container.id",
         "host",
         "process",
         "argv.script",
@@ -33,21 +36,22 @@ NOT_COMPARED: Final = frozenset(
         "git.branch",
         "git.diff",
         "git.root",
+        "gpu.now",
+        "mounts.points",
         "python.executable",
         "python.prefix",
         "variables.recorded",
     }
 )
-# Of one job and not of the place it runs in, so `everybit env` records none.
-_OF_A_JOB: Final = frozenset({"argv", "seeds"})
+#: Of one job and not of the place it runs in, so `everybit env` records none.
+OF_A_JOB: Final = frozenset({"argv", "code", "seeds"})
 # Until a script seeds it, torch's seed is a random number of 64 bits: nobody's choice, and so no
 # difference. Chosen seeds are smaller.
 _CHOSEN_SEED_BITS: Final = 53
-_CODE_SECTIONS: Final = frozenset({"git"})
+_CODE_SECTIONS: Final = frozenset({"code", "git"})
 _CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
-# Another piece of the same hardware, or uncommitted work: worth knowing, no reason for alarm.
-_NOTES: Final = ("gpu.devices.", "git.")
-_NOTE_ENDINGS: Final = (".uuid", ".vbios", ".untracked_digest", ".num_untracked")
+# Sections that records of earlier releases lack: not recorded is then no missed promise.
+_LATER: Final = frozenset({"container", "libraries", "lock", "mounts", "nccl", "system"})
 _ABSENT: Final = None
 
 
@@ -70,8 +74,17 @@ class Difference:
     @property
     def severity(self) -> Severity:
         """A note where numbers are the same by design (another GPU of a model), else a warning."""
-        note = self.entry.startswith(_NOTES) and self.entry.endswith(_NOTE_ENDINGS)
-        return Severity.NOTE if note else Severity.WARNING
+        return Severity.NOTE if weight_of(self.entry).note else Severity.WARNING
+
+    @property
+    def rank(self) -> int:
+        """How far it can change numbers: 1 (other results altogether) to 9 (nothing known)."""
+        return weight_of(self.entry).rank
+
+    @property
+    def why(self) -> str:
+        """How it changes numbers, in a few words."""
+        return weight_of(self.entry).why
 
     def to_json(self) -> dict[str, Any]:
         """Return the form used in `explained_by`."""
@@ -80,13 +93,15 @@ class Difference:
             "before": self.before,
             "after": self.after,
             "kind": self.kind,
+            "rank": self.rank,
+            "why": self.why,
         }
 
     def finding(self) -> Finding:
-        """Return the ENV901 finding."""
+        """Return the finding: of ENV904 to ENV906 where one of them is about it, else ENV901."""
         link = Link.CODE if self.kind == "code" else Link.ENVIRONMENT
-        return rule("ENV901").finding(
-            f"{self.entry}: {_shown(self.before)} in A, {_shown(self.after)} in B",
+        return rule(weight_of(self.entry).rule).finding(
+            f"{self.entry}: {_shown(self.before)} in A, {_shown(self.after)} in B ({self.why})",
             where=Location(link=link, entry=self.entry),
             evidence=self.to_json(),
             severity=self.severity,
@@ -94,7 +109,7 @@ class Difference:
 
 
 def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Difference]:
-    """Return the entries that differ, in the order of the records.
+    """Return the entries that differ, those that can change numbers most first.
 
     A section that one side lacks or could not read is left out; `uncompared` tells of it.
     """
@@ -111,7 +126,7 @@ def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Dif
             for entry in dict.fromkeys((*before, *after))
             if before.get(entry, _ABSENT) != after.get(entry, _ABSENT)
         ]
-    return _folded(differences)
+    return sorted(_folded(differences), key=lambda difference: difference.rank)
 
 
 def num_compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:
@@ -138,10 +153,16 @@ def uncompared(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Skipped]:
                 Skipped(
                     what=f"environment: {section}",
                     why="; ".join(why),
-                    promised=section not in _OF_A_JOB,
+                    promised=not (
+                        section in OF_A_JOB or (section in _LATER and _lacks(section, a, b))
+                    ),
                 )
             )
     return skipped
+
+
+def _lacks(section: str, *records: Mapping[str, Any]) -> bool:
+    return any(section not in record for record in records)
 
 
 def _compared_sections(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:

@@ -11,11 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.host.argv import read_argv
+from everybit.host.code import read_code
 from everybit.host.cpu import read_cpu
 from everybit.host.gpu import read_gpu
+from everybit.host.loaded import read_libraries
+from everybit.host.lock_files import read_lock_files
+from everybit.host.nccl import read_nccl
 from everybit.host.packages import read_packages
 from everybit.host.python import read_host, read_process, read_python
 from everybit.host.repository import read_repository
+from everybit.host.system import read_container, read_mounts, read_system
 from everybit.host.torch_state import (
     read_blas,
     read_cuda,
@@ -70,16 +75,23 @@ def capture_environment(
     sections: dict[str, Callable[[], Any]] = {
         "python": read_python,
         "host": read_host,
+        "system": read_system,
+        "container": read_container,
+        "mounts": lambda: read_mounts(folder),
         "process": read_process,
         "argv": lambda: read_argv(sys.argv),
+        "code": read_code,
         "cpu": read_cpu,
         "gpu": read_gpu,
     }
     for name, read_state in _OF_TORCH.items():
         sections[name] = (lambda: without) if torch is None else partial(read_state, torch)
     sections |= {
+        "libraries": read_libraries,
         "variables": lambda: read_variables(extra=extra),
+        "nccl": read_nccl,
         "packages": read_packages,
+        "lock": lambda: read_lock_files(folder),
         "git": lambda: read_repository(folder, keep_diff=keep_diff),
     }
     record: dict[str, Any] = {"schema": SCHEMA, "captured_at": time.time()}

@@ -72,6 +72,7 @@ def _read_devices(pynvml: Any) -> dict[str, Any]:
         "driver_cuda": cuda,
         "num_devices": count,
         "devices": {},
+        "now": {},
     }
     for index in range(count if isinstance(count, int) else 0):
         try:
@@ -87,8 +88,41 @@ def _read_devices(pynvml: Any) -> dict[str, Any]:
             "memory_bytes": _total(ask(pynvml.nvmlDeviceGetMemoryInfo, handle)),
             "ecc": _mode(ask(pynvml.nvmlDeviceGetEccMode, handle)),
             "mig": _mode(ask(pynvml.nvmlDeviceGetMigMode, handle)),
+            "inforom": ask(pynvml.nvmlDeviceGetInforomImageVersion, handle),
+            "gsp_firmware": ask(pynvml.nvmlDeviceGetGspFirmwareVersion, handle),
+            "persistence": _on(ask(pynvml.nvmlDeviceGetPersistenceMode, handle)),
+            "compute_mode": ask(pynvml.nvmlDeviceGetComputeMode, handle),
+            "power_limit_w": _watts(ask(pynvml.nvmlDeviceGetPowerManagementLimit, handle)),
+            "clocks": {
+                name: {
+                    "max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, clock),
+                    "chosen_mhz": ask(pynvml.nvmlDeviceGetApplicationsClock, handle, clock),
+                }
+                for name, clock in _clocks(pynvml).items()
+            },
         }
+        # Of this moment: recorded, and not compared.
+        found["now"][str(index)] = {
+            f"{name}_mhz": ask(pynvml.nvmlDeviceGetClockInfo, handle, clock)
+            for name, clock in _clocks(pynvml).items()
+        } | {"throttled_by": _hex(ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))}
     return found
+
+
+def _clocks(pynvml: Any) -> dict[str, int]:
+    return {"sm": pynvml.NVML_CLOCK_SM, "memory": pynvml.NVML_CLOCK_MEM}
+
+
+def _on(answer: Any) -> Any:
+    return answer if isinstance(answer, str) else "on" if answer else "off"
+
+
+def _watts(answer: Any) -> Any:
+    return answer if isinstance(answer, str) else round(answer / 1000)
+
+
+def _hex(answer: Any) -> Any:
+    return answer if isinstance(answer, str) else f"{answer:#x}"
 
 
 def _joined(answer: Any, separator: str) -> Any:
