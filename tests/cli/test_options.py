@@ -37,6 +37,7 @@ FLAGS = {
         "--max-rewinds",
         "--no-gradients",
         "--no-numerics",
+        "--no-samples",
         "--on-finding",
         "--patience-s",
         "--pause-timeout-s",
@@ -86,6 +87,7 @@ FLAGS = {
     "convert": [*COMMON, "--max-shard-size", "--out"],
     "verify": [*COMMON, "--expect-sha256", "--key", "--level", "--strong", "--trust", "--values"],
     "env": ["--help", "--json", "--out", "--variable", "-h"],
+    "init": ["--help", "-h"],
     "rule": ["--all", "--help", "-h"],
 }
 

@@ -101,6 +101,7 @@ class Config:
     numerics: bool = _option(
         True, "Judge losses, gradients, weights and moments by their values.", "run"
     )
+    samples: bool = _option(True, "Keep account of the samples that loaders deliver.", "run")
     replay_every: int = _option(
         200,
         "Compute every N-th checked step a second time and compare (0: only when a sensor asks).",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everybit.core.verdict import Coverage
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from everybit.core.boundary import Boundary
     from everybit.core.finding import Finding
+    from everybit.core.samples import EpochEnd
     from everybit.guard.moment import Moment
+    from everybit.guard.samples.delivery import Delivery, EpochStart
 
 
 class Check:
@@ -37,6 +39,26 @@ class Check:
         Args:
             step: Updates finished or skipped so far.
         """
+        return ()
+
+    def epoch_start(self, start: EpochStart) -> Sequence[Finding]:
+        """Look at a data set before a pass over it begins and workers are made."""
+        return ()
+
+    def deliver(self, delivery: Delivery) -> Sequence[Finding]:
+        """Judge a batch that a loader delivers, before the loop gets it."""
+        return ()
+
+    def epoch_end(self, end: EpochEnd) -> Sequence[Finding]:
+        """Judge a pass over a loader that is over."""
+        return ()
+
+    def left(self) -> Sequence[Finding]:
+        """Return what is held back still: the Guard is left, by an error perhaps."""
+        return ()
+
+    def observed(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return what else of the finished step is worth keeping: `(kind, JSON-ready facts)`."""
         return ()
 
     def scalars(self) -> Mapping[str, float]:

@@ -14,6 +14,7 @@ from everybit.guard.answers import AnswersCheck
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.capsule import Attribution
 from everybit.guard.configuration import ConfigurationCheck
+from everybit.guard.contents import contents_checks
 from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
@@ -24,6 +25,7 @@ from everybit.guard.rehearsal import checks_of
 from everybit.guard.replay.check import ReplayCheck
 from everybit.guard.replay.standby import Sensors
 from everybit.guard.replicas.check import ReplicaCheck
+from everybit.guard.samples.check import SampleCheck
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 from everybit.guard.spot import SpotCheck
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.core.observation import TensorTable
+    from everybit.core.samples import EpochEnd
     from everybit.guard.check import Check
     from everybit.guard.moment import Moment
+    from everybit.guard.samples.delivery import Delivery, EpochStart
     from everybit.guard.watch import Watch
 
 
@@ -55,6 +59,7 @@ class Checks:
         trace: The one that records what lies between batch and update.
         configuration: Notes settings of the program as they change.
         scenes: Keeps what is at hand when something is found.
+        samples: Keeps account of what loaders deliver.
         skipped: Whether the last step was skipped.
     """
 
@@ -129,6 +134,9 @@ class Checks:
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
         self._all.append(AnswersCheck())
+        self.samples = SampleCheck(rank)
+        self._all.append(self.samples)
+        self._all += contents_checks(config, rank=rank)
         self._all += checks_of(run, state, self.record)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
@@ -155,6 +163,18 @@ class Checks:
         """Test what can be tested with no step going on."""
         found = [finding for check in self._all for finding in check.at_end(step)]
         return [self._suspects.noted(finding) for finding in found]
+
+    def epoch_start(self, start: EpochStart) -> list[Finding]:
+        """Ask every check about a pass that is about to begin."""
+        return [finding for check in self._all for finding in check.epoch_start(start)]
+
+    def deliver(self, delivery: Delivery) -> list[Finding]:
+        """Ask every check about a batch that the loop is about to get."""
+        return [finding for check in self._all for finding in check.deliver(delivery)]
+
+    def epoch_end(self, end: EpochEnd) -> list[Finding]:
+        """Ask every check about a pass that is over."""
+        return [finding for check in self._all for finding in check.epoch_end(end)]
 
     def left(self) -> list[Finding]:
         """Return what checks hold back still."""

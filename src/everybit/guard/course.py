@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
     from everybit.core.config import Config
     from everybit.core.finding import Finding
+    from everybit.core.samples import EpochEnd
     from everybit.guard.checks import Checks
     from everybit.guard.fence import Fence
     from everybit.guard.journal import Journal
     from everybit.guard.moment import Moment
     from everybit.guard.response import Response
+    from everybit.guard.samples.delivery import Delivery, EpochStart
     from everybit.guard.watch import Watch
 
 
@@ -108,6 +110,28 @@ class Course:
         self._response.keep(findings, step)
         self.holder.found(findings)
         return ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the Guard was entered."""
+        return self.journal is not None
+
+    def start_epoch(self, start: EpochStart) -> Sequence[Finding]:
+        """Have a data set looked at before a pass over it begins. Called within the fence."""
+        return self.tell(self._checks.epoch_start(start), start.step)
+
+    def deliver(self, delivery: Delivery) -> Sequence[Finding]:
+        """Put a delivered batch on record and have it judged. Called within the fence."""
+        self.record.samples(delivery.record)
+        return self.tell(self._checks.deliver(delivery), delivery.step)
+
+    def end_epoch(self, end: EpochEnd) -> Sequence[Finding]:
+        """Have a pass judged that is over. Called within the fence."""
+        return self.tell(self._checks.epoch_end(end), end.step)
+
+    def act(self, findings: Sequence[Finding]) -> None:
+        """Do what the policy says about what was found between two steps."""
+        self._response.act(None, findings, self.step)
 
     def begin_phase(self, name: str) -> None:
         """Begin a new phase in every check, and on record."""

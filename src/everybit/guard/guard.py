@@ -13,9 +13,12 @@ from everybit.guard.account import coverage_of, stats_of
 from everybit.guard.checks import Checks
 from everybit.guard.course import Course
 from everybit.guard.fence import Fence
+from everybit.guard.following import Following
 from everybit.guard.heartbeat import Heartbeat
 from everybit.guard.meeting import rank_here
+from everybit.guard.rehearsal import place_of, rehearsed
 from everybit.guard.response import Response
+from everybit.guard.samples import Data
 from everybit.guard.stepping import StepCount, Stepping
 from everybit.guard.uncompiled import keep_uncompiled
 from everybit.guard.watch import Watch
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
 
 
-class Guard:
+class Guard(Following):
     """Watch a training loop: record its chain, test what is carried from step to step.
 
     Args:
@@ -65,8 +68,8 @@ class Guard:
         config: Config | None = None,
         **settings: Any,
     ) -> None:
-        self.config = (config or Config.load()).updated(settings, where="Guard")
-        self.path = Path(run or self.config.run or default_folder())
+        self.config = rehearsed((config or Config.load()).updated(settings, where="Guard"))
+        self.path = place_of(Path(run or self.config.run or default_folder()))
         self.coverage: Coverage | None = None
         self.stats: dict[str, Any] = {}
         self._rank, self._world_size = rank_here()
@@ -82,6 +85,14 @@ class Guard:
         self._response = Response(self.config, self._checks.scenes, self._fence, callbacks)
         self._course = Course(self.config, self._watch, self._checks, self._response, self._fence)
         self._watch.state.before_loss(self._course.before_loss)
+        self._data = Data(
+            self._course,
+            self._watch,
+            self._checks.samples,
+            self._fence,
+            rank=self._rank,
+            active=self.config.samples,
+        )
         self._stepping = Stepping(
             self.config,
             self._watch,
@@ -168,9 +179,11 @@ class Guard:
         keep_uncompiled(Fence.__call__)
         try:
             self._watch.install()
+            self._data.install()
         except Exception as error:
             self._fence.give_up(error)
             self._watch.remove()
+            self._data.remove()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
@@ -182,6 +195,8 @@ class Guard:
                 self._response.finish()
             except StoppedError as stop:
                 stopped = stop
+        self._fence(self._data.close)
+        self._data.remove()
         self._watch.remove()
         end = end_after(stopped or error)
         self.close(end.reason, end.code, end.told)
@@ -193,6 +208,7 @@ class Guard:
         journal = self._course.journal
         if journal is None or self.coverage is not None or not self._fence.is_ours:
             return
+        self._response.record(self._fence(self._checks.left) or [])
         self._fence.close()
         self._heartbeat.stop()
         state = self._watch.state

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.core.observation import SumTable, TensorTable
+    from everybit.core.samples import SampleRecord
     from everybit.core.sink import Sink
     from everybit.ledger import EndReason, RunWriter
 
@@ -89,6 +90,10 @@ class Journal:
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
             self._writer.finding(finding)
+
+    def samples(self, record: SampleRecord) -> None:
+        """Record a batch that a loader delivered."""
+        self._writer.samples(record)
 
     def paused(self, step: int, *, seconds: float, ending: str) -> None:
         """Record a pause; its time is neither the step's nor the guard's."""

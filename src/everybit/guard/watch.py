@@ -89,6 +89,20 @@ class Watch:
         self._writers.remove()
         self.boundaries.remove()
 
+    def trains(self) -> bool:
+        """Whether an optimizer is known: what is delivered may be for an update."""
+        return self._trains()
+
+    def position(self, wants_gradients: bool) -> tuple[int, bool]:
+        """Return the updates so far, and whether what is delivered now is for the next one.
+
+        Args:
+            wants_gradients: Whether gradients are recorded where it is delivered.
+        """
+        roots = [root for root, _ in self.state.members.roots]
+        training = not roots or any(root.training for root in roots)
+        return self.boundaries.step, wants_gradients and training and self._trains()
+
     def mark(self) -> bool:
         """Mark what came since the last call; whether there was anything new."""
         if self.complete and not self.state.lost:

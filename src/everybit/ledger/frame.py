@@ -54,6 +54,7 @@ class Kind(IntEnum):
     OBSERVATION = 6
     COVERAGE = 7
     END = 8
+    SAMPLES = 9
 
 
 class Header(NamedTuple):

@@ -15,6 +15,7 @@ from everybit.ledger.names import read_names
 from everybit.ledger.payload import PayloadError, decode_json
 from everybit.ledger.process import Liveness, ProcessIdentity
 from everybit.ledger.record import as_coverage, as_end, as_finding, as_header, as_observation
+from everybit.ledger.samples import decode_samples
 from everybit.ledger.scan import Intact, scan_frames
 from everybit.ledger.step import decode_step, decode_tables
 from everybit.ledger.tail import EarlierLog
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
     from everybit.core.link import Link
     from everybit.core.observation import Observation, StepRecord, TensorTable
+    from everybit.core.samples import SampleRecord
     from everybit.core.verdict import Coverage
     from everybit.ledger.end import End
     from everybit.ledger.facts import StepFacts
@@ -156,6 +158,13 @@ class LogReader:
     def inits(self) -> Iterator[tuple[int, tuple[TensorTable, ...]]]:
         """Yield the digests taken outside a step, each with the number of steps before."""
         yield from self._read(self._index.offsets[Kind.TABLES], self._as_tables)
+
+    def samples(self) -> Iterator[SampleRecord]:
+        """Yield the delivered batches, in order, reading as it goes."""
+        yield from self._read(
+            self._index.offsets[Kind.SAMPLES],
+            lambda payload, _flags: decode_samples(payload, self.rank),
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:

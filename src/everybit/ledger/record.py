@@ -10,6 +10,7 @@ from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.ledger.end import End
 from everybit.ledger.frame import Kind
 from everybit.ledger.payload import PayloadError, decode_json
+from everybit.ledger.samples import read_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,4 +75,5 @@ READERS: Final[dict[int, Callable[[memoryview, int], object]]] = {
     Kind.OBSERVATION: as_observation,
     Kind.COVERAGE: as_coverage,
     Kind.END: as_end,
+    Kind.SAMPLES: read_samples,
 }

@@ -18,6 +18,9 @@ from everybit.ledger.reader import LogReader
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
+
+    from everybit.core.samples import SampleRecord
 
 
 class RunReader:
@@ -69,6 +72,14 @@ class RunReader:
                 f"no log of rank {rank}", where=str(self.path), todo=f"ranks on record: {known}"
             )
         return self._logs[rank][-1]
+
+    def samples(self, rank: int = 0) -> Iterator[SampleRecord]:
+        """Yield the batches that were delivered to a rank, in its newest attempt.
+
+        Raises:
+            PathError: It has no log.
+        """
+        yield from self.log(rank).samples()
 
     @property
     def alive(self) -> bool:

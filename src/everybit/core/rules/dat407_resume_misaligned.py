@@ -1,0 +1,37 @@
+"""After a resume, samples are replayed or skipped.
+
+What:
+    A loader was to go on from the position that `guard.state_dict()` saved, and it cannot, or does
+    not: the indices that lead there are others than those that were delivered, the loader is
+    another one, its workers' random streams cannot be gone on with.
+
+Why it matters:
+    Ten steps and ten more are then not twenty. Samples that are seen again pull the loss down
+    after the resume, and look like progress.
+
+Evidence:
+    Loader, epoch and batch, and each link that breaks: the sampler, the epoch it was told, the
+    number of workers, the order in which they finish.
+
+What to do:
+    Save `guard.state_dict()` with the model, load it before the loop, and give the loader the same
+    sampler, batch size and workers. A sampler or an iterable data set with random numbers needs a
+    generator of its own, or a `state_dict`.
+
+Known false alarms:
+    None: what was delivered before is compared with what leads to the position, key by key. The
+    loop may also start over on purpose: then load the model's state alone.
+"""
+
+from everybit.core.finding import Certainty, Severity
+from everybit.core.rule import Rule
+
+RULE = Rule(
+    id="DAT407",
+    slug="resume-misaligned",
+    severity=Severity.ERROR,
+    certainty=Certainty.PROOF,
+    remedy="Give sampler and data set a generator or state of their own, and load the Guard's "
+    "state before the loop.",
+    doc=__doc__,
+)

@@ -1,0 +1,295 @@
+"""The hooks on one iterator of a DataLoader: on the object, never on its class.
+
+They see each index as it is asked for, each batch as it comes back, and the end. The order in which
+anything is asked for, prefetched or delivered is that of torch's own methods, which they call. They
+stay for as long as the iterator lives, so that envelopes are opened when no Guard is left to tell.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from everybit.guard.samples.passing import Beginning, Keys, Pass, keys_of
+from everybit.guard.samples.promise import expected_order, is_iterable
+from everybit.probe.samples import Collating, Facts, begin_of, opened
+from everybit.probe.samples.collating import Begin
+
+if TYPE_CHECKING:
+    from everybit.guard.samples.resume import AnyPlan
+    from everybit.probe.samples import States
+
+#: What an iterator must have to be followed; another version of torch may have renamed it.
+_NEEDED: Final = ("_next_index", "_next_data", "_collate_fn", "_auto_collation", "_reset")
+_HOOKS: Final = "_everybit_hooks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrived:
+    """One batch as it has come back."""
+
+    keys: Keys | None
+    hashed: bool
+    worker: int
+    facts: Facts | None
+    batch: Any
+    number: int
+    expected: Keys | None
+    resumed: bool
+
+
+class Going(Protocol):
+    """A pass that is going on, as a sink sees it."""
+
+    current: Pass
+
+    @property
+    def loader(self) -> Any: ...  # noqa: D102
+    @property
+    def is_alive(self) -> bool: ...  # noqa: D102
+    @property
+    def workers(self) -> list[Any]: ...  # noqa: D102
+    def forget(self, sink: Any) -> None: ...  # noqa: D102
+    def leave(self) -> None: ...  # noqa: D102
+
+
+class Sink(Protocol):
+    """Is told of passes."""
+
+    def arrived(self, hooks: Going, batch: Arrived) -> None: ...  # noqa: D102
+    def ended(self, hooks: Going, *, whole: bool) -> None: ...  # noqa: D102
+    def begins(self, hooks: Going) -> int: ...  # noqa: D102
+    def failed(self, hooks: Going, error: BaseException) -> None: ...  # noqa: D102
+
+
+class Hooks:
+    """Follows one iterator.
+
+    Args:
+        iterator: The iterator, its base class initialised.
+        loader: Its loader.
+        beginning: How everything stood before it was made.
+        plan: Where it is to go on; None from the start.
+
+    Attributes:
+        current: The pass that is going on, or the last one.
+        states: The last known states of the workers' random streams, by worker.
+        has_keys: The data set has keys; an iterable one has none.
+        quiet: Nobody is told yet.
+        complete: Batches are made with our `collate_fn`: what is measured where they are made is
+            known.
+    """
+
+    def __init__(
+        self, iterator: Any, loader: Any, beginning: Beginning, plan: AnyPlan | None = None
+    ) -> None:
+        self._iterator = weakref.ref(iterator)
+        self._loader = weakref.ref(loader)
+        self._kind = type(iterator)
+        self._sinks: list[Sink] = []
+        self._asked: tuple[Keys, bool] | None = None
+        self._worker = -1
+        self._plan = plan
+        self.has_keys = not is_iterable(loader)
+        self._first = True
+        self.complete = False
+        self.quiet = False
+        self.states: dict[int, States] = dict(plan.states) if plan is not None else {}
+        beginning.base_seed = getattr(iterator, "_base_seed", None)
+        self.current = Pass(number=0, beginning=beginning, states=dict(self.states))
+
+    @property
+    def loader(self) -> Any:
+        """The loader; None where it is gone."""
+        return self._loader()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the iterator is still there."""
+        return self._iterator() is not None
+
+    @property
+    def workers(self) -> list[Any]:
+        """The worker processes."""
+        return list(getattr(self._iterator(), "_workers", ()))
+
+    def tell(self, sink: Sink) -> None:
+        """Tell a sink of all that follows."""
+        if sink not in self._sinks:
+            self._sinks.append(sink)
+            self.current.number = sink.begins(self)
+
+    def forget(self, sink: Sink) -> None:
+        """Tell a sink no more."""
+        if sink in self._sinks:
+            self._sinks.remove(sink)
+
+    def install(self, *, early: bool) -> bool:
+        """Hook the iterator; whether it could be.
+
+        Args:
+            early: No worker has been started yet: batches can be put into envelopes.
+        """
+        iterator = self._iterator()
+        if iterator is None or not all(hasattr(iterator, name) for name in _NEEDED):
+            return False
+        if early and begin_of(iterator._auto_collation) is None:
+            begin = Begin(bool(iterator._auto_collation), iterator._dataset, self.states)
+            iterator._collate_fn = Collating(iterator._collate_fn, begin)
+            iterator._auto_collation = begin
+            self.complete = True
+        for name in ("_next_index", "_next_data", "_reset", "_try_put_index", "_process_data"):
+            if hasattr(self._kind, name):
+                setattr(iterator, name, getattr(self, name))
+        setattr(iterator, _HOOKS, self)
+        return True
+
+    def wake(self, delivered: int) -> None:
+        """Begin to tell: a loader that knows its own position has come to it.
+
+        Args:
+            delivered: Batches of the pass that lie before it.
+        """
+        self.quiet = False
+        self._first = False
+        self.current.expected = None
+        self.current.delivered = self.current.resumed_at = delivered
+        if self._plan is not None:
+            self.current.chain = self._plan.chain
+
+    # What torch calls, by torch's names, in place of its own methods.
+
+    def _next_index(self) -> Any:
+        if self._first and not self.quiet:
+            self._first = False
+            self._begin_order()
+        index = self._kind._next_index(self._iterator())
+        self._asked = keys_of(index) if self.has_keys else None
+        return index
+
+    def _try_put_index(self, *args: Any, **kwargs: Any) -> Any:
+        iterator: Any = self._iterator()
+        if self._plan is not None:
+            self._plan.pass_over_indices(iterator, self)
+        before = iterator._send_idx
+        result = self._kind._try_put_index(iterator, *args, **kwargs)
+        if iterator._send_idx > before:
+            worker = iterator._task_info[before][0]
+            self.current.ask(worker, self._asked)
+        return result
+
+    def _process_data(self, data: Any, worker: int, *args: Any, **kwargs: Any) -> Any:
+        self._worker = worker
+        return self._kind._process_data(self._iterator(), data, worker, *args, **kwargs)
+
+    def _next_data(self) -> Any:
+        if self.quiet:
+            return self.take_raw()[-1]
+        plan, self._plan = self._plan, None
+        if plan is not None:
+            plan.pass_over(self._iterator(), self)
+            self.current.resumed_at = self.current.delivered
+        return self._take(resumed=plan is not None and plan.live)
+
+    def _reset(self, loader: Any, first_iter: bool = False, *args: Any, **kwargs: Any) -> Any:
+        iterator = self._iterator()
+        if not first_iter:
+            self._end(whole=False)
+            beginning = Beginning.of(loader, kept=True)
+            beginning.base_seed = self.current.beginning.base_seed
+            self.current = Pass(number=0, beginning=beginning, states=dict(self.states))
+            self._first = True
+            for sink in list(self._sinks):
+                self.current.number = sink.begins(self)
+        return self._kind._reset(iterator, loader, first_iter, *args, **kwargs)
+
+    def take_raw(self) -> tuple[Keys | None, bool, Facts | None, Any]:
+        """Let torch deliver its next batch, and return keys, facts and batch. Tells nobody."""
+        self._worker = -1
+        try:
+            data = self._kind._next_data(self._iterator())
+        except StopIteration:
+            raise
+        except Exception:
+            # What was raised while a batch was made: that batch is not coming any more.
+            lost = self._asked if self._worker < 0 else self.current.answer(self._worker)
+            self.current.failed += lost[0] if lost is not None else ()
+            raise
+        batch, facts = opened(data)
+        if self._worker < 0:  # No workers: what was asked for is what came.
+            keys = self._asked
+        else:
+            keys = self.current.answer(self._worker)
+        if facts is not None and facts.states is not None:
+            self.states[self._worker] = facts.states
+        words = facts.samples or (facts.digest,) if facts is not None else ()
+        self.current.deliver(None if keys is None else keys[0], words)
+        return (None, False, facts, batch) if keys is None else (*keys, facts, batch)
+
+    def pass_over_one(self) -> None:
+        """Draw the next index and pass over it: nothing is loaded."""
+        self._next_index()
+        keys = self._asked
+        self.current.deliver(None if keys is None else keys[0], ())
+        if keys is not None:
+            self.expect(len(keys[0]))
+
+    def expect(self, count: int) -> Keys | None:
+        """Return the next keys of the sampler's own order; None where it is not known."""
+        order = self.current.expected
+        if order is None or not getattr(self._iterator(), "_in_order", True):
+            return None
+        return tuple(islice(order, count))
+
+    def _take(self, *, resumed: bool) -> Any:
+        if self.current.ended:
+            return self._kind._next_data(self._iterator())
+        number = self.current.delivered
+        try:
+            keys, hashed, facts, batch = self.take_raw()
+        except StopIteration:
+            self._end(whole=True)
+            raise
+        except Exception as error:
+            for sink in list(self._sinks):
+                sink.failed(self, error)
+            raise
+        arrived = Arrived(
+            keys=keys,
+            hashed=hashed,
+            worker=self._worker,
+            facts=facts,
+            batch=batch,
+            number=number,
+            expected=None if keys is None or hashed else self.expect(len(keys)),
+            resumed=resumed,
+        )
+        for sink in list(self._sinks):
+            sink.arrived(self, arrived)
+        return batch
+
+    def _begin_order(self) -> None:
+        try:
+            loader = self._loader()
+            if self.has_keys and loader is not None:
+                self.current.expected = expected_order(loader)
+        except Exception:  # A sampler that cannot be copied: its order is not known.
+            self.current.expected = None
+
+    def _end(self, *, whole: bool) -> None:
+        if not self.current.ended:
+            self.current.ended = True
+            for sink in list(self._sinks):
+                sink.ended(self, whole=whole)
+
+    def leave(self) -> None:
+        """Take note that the pass was broken off: its iterator is gone, or nobody looks."""
+        self._end(whole=False)
+
+
+def hooks_of(iterator: Any) -> Hooks | None:
+    """Return the hooks on an iterator; None where there are none."""
+    found = getattr(iterator, "__dict__", {}).get(_HOOKS)
+    return found if isinstance(found, Hooks) else None

@@ -1,0 +1,93 @@
+"""The loaders of a program, under names that are the same each time it runs."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from everybit.core.observation import unique_name
+from everybit.core.samples import Promise
+
+if TYPE_CHECKING:
+    from everybit.guard.samples.hooks import Hooks
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A loader as far as it was followed.
+
+    Attributes:
+        name: Its name in records and findings.
+        loader: The loader, held weakly; its last one where the program makes one an epoch.
+        dataset: Identity of its data set.
+        promise: What its sampler promises.
+        passes: Passes that were begun.
+        hooks: Those on its newest iterator.
+        last_step: Updates finished when it last delivered a batch for an update; -1 with none.
+        given: The program gave the name.
+    """
+
+    name: str
+    loader: weakref.ref[Any]
+    dataset: int
+    promise: Promise = field(default_factory=Promise)
+    passes: int = 0
+    hooks: Hooks | None = None
+    last_step: int = -1
+    given: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the loop is within a pass over it."""
+        hooks = self.hooks
+        return hooks is not None and hooks.is_alive and not hooks.current.ended
+
+
+class Entries:
+    """Names loaders by the class of their data set, in the order in which they are first used."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def __iter__(self) -> Any:
+        return iter(self._entries)
+
+    def of(self, loader: Any, name: str = "") -> Entry:
+        """Return the entry of a loader, a new one where it is not known.
+
+        A loader that is made anew for each epoch, over the same data set, goes on with the entry of
+        the one before it where that is gone.
+
+        Args:
+            loader: The loader.
+            name: What the program calls it; "" for the class of the data set.
+        """
+        dataset = getattr(loader, "dataset", loader)
+        for entry in self._entries:
+            if entry.loader() is loader:
+                if name and not entry.given and not entry.passes:
+                    entry.name, entry.given = self._free(name), True
+                return entry
+        for entry in self._entries:
+            if not name and entry.loader() is None and entry.dataset == id(dataset):
+                entry.loader = weakref.ref(loader)
+                return entry
+        entry = Entry(
+            name=self._free(name or type(dataset).__name__),
+            loader=weakref.ref(loader),
+            dataset=id(dataset),
+            given=bool(name),
+        )
+        self._entries.append(entry)
+        return entry
+
+    def rename(self, entry: Entry, name: str) -> None:
+        """Give an entry the name of a saved one that it turned out to be."""
+        for other in self._entries:
+            if other is not entry and other.name == name:
+                other.name = entry.name
+        entry.name = name
+
+    def _free(self, name: str) -> str:
+        return unique_name(name, [entry.name for entry in self._entries])

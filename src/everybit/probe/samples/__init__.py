@@ -1,0 +1,22 @@
+"""What is measured where a batch is made, which may be a worker process.
+
+Law: nothing is drawn, nothing is consumed, and the batch that the loop gets is the one that the
+program's own `collate_fn` returned.
+"""
+
+from everybit.probe.samples.collating import Collating, begin_of
+from everybit.probe.samples.envelope import Envelope, Facts, opened
+from everybit.probe.samples.streams import States, restore_states, stream_states
+from everybit.probe.samples.words import value_word
+
+__all__ = [
+    "Collating",
+    "Envelope",
+    "Facts",
+    "States",
+    "begin_of",
+    "opened",
+    "restore_states",
+    "stream_states",
+    "value_word",
+]

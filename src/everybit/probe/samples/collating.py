@@ -1,0 +1,156 @@
+"""The `collate_fn` and the flag that a tracked loader runs with: they measure, and pass on.
+
+A loader's worker asks its flag `auto_collation` first of all when it begins a batch, and calls
+`collate_fn` last of all: between the two a batch is made. Both are plain objects that can be
+pickled, so the same is true of workers that are forked, spawned or forked by a server, and of no
+worker at all. Neither touches a random stream or a sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from everybit.probe.contents import ContentsProbe
+from everybit.probe.samples.envelope import Envelope, Facts
+from everybit.probe.samples.probes import PROBES
+from everybit.probe.samples.streams import (
+    generators_of,
+    restore_states,
+    stream_states,
+    stream_words,
+)
+from everybit.probe.samples.words import value_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from everybit.probe.samples.streams import States
+
+
+class Begin:
+    """Stands for the flag `auto_collation`: it is asked when a batch is begun.
+
+    Args:
+        collates: What the flag says.
+        dataset: The data set where no worker has a copy of its own.
+        resume: States of the streams that each worker begins with, by its number.
+    """
+
+    def __init__(
+        self, collates: bool, dataset: Any, resume: Mapping[int, States] | None = None
+    ) -> None:
+        self._collates = collates
+        self._dataset = dataset
+        self._resume = dict(resume or {})
+        self._generators: dict[str, Any] | None = None
+        self.contents: ContentsProbe | None = None
+        self._begun: tuple[tuple[str, int], ...] = ()
+        self._known: tuple[tuple[str, int], ...] = ()
+        self._quiet_between = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker has the data set already; a second copy would be another object.
+        return {"_collates": self._collates, "_resume": self._resume}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_collates"], None, state["_resume"])  # type: ignore[misc]
+
+    def __bool__(self) -> bool:
+        try:
+            self._look()
+        except Exception:  # A measurement that fails must not end the loading.
+            self._begun = ()
+        if self.contents is not None:
+            self.contents.before()
+        return self._collates
+
+    def begun(self) -> tuple[tuple[str, int], ...]:
+        """Return the words of the streams as the batch was begun."""
+        return self._begun
+
+    def ended(self) -> States | None:
+        """Return the states of the streams where the batch, made in a worker, has moved them."""
+        if get_worker_info() is None or self._generators is None:
+            return None
+        words = stream_words(self._generators)
+        self._known = words if self._quiet_between else ()
+        return stream_states(self._generators) if words != self._begun else None
+
+    @property
+    def collates(self) -> bool:
+        """What the flag says."""
+        return self._collates
+
+    def _look(self) -> None:
+        info = get_worker_info()
+        if self._generators is None:
+            dataset = self._dataset if info is None else info.dataset
+            self._generators = generators_of(dataset)
+            self.contents = ContentsProbe(dataset)
+            # One that is iterated anew, in a worker that is kept, may draw as it begins.
+            self._quiet_between = not isinstance(dataset, IterableDataset)
+            states = self._resume.get(info.id) if info is not None else None
+            if states is not None:
+                restore_states(states, self._generators)
+        # In a worker nothing happens between two batches: what one left, the next begins with.
+        self._begun = self._known or stream_words(self._generators)
+        self._known = ()
+
+
+class Collating:
+    """Calls the program's `collate_fn` and puts what it returns into an envelope.
+
+    Args:
+        collate: The program's function.
+        begin: Knows how the batch was begun.
+    """
+
+    def __init__(self, collate: Callable[[Any], Any], begin: Begin) -> None:
+        self._collate = collate
+        self._begin = begin
+        self._probes = tuple(PROBES)
+
+    def __call__(self, samples: Any) -> Envelope:
+        """Return the batch in an envelope."""
+        # Before it is collated: a `collate_fn` may take its samples apart.
+        words = self._words(samples)
+        contents = self._begin.contents if self._begin.collates else None
+        if contents is not None:
+            contents.fetched(samples)
+        batch = self._collate(samples)
+        return Envelope(batch, self._facts(samples, batch, words, contents))
+
+    def _words(self, samples: Any) -> tuple[int, ...]:
+        try:
+            if self._begin.collates and isinstance(samples, (list, tuple)):
+                return tuple(value_word(sample) for sample in samples)
+        except Exception:
+            return ()
+        return ()
+
+    def _facts(
+        self, samples: Any, batch: Any, words: tuple[int, ...], contents: ContentsProbe | None
+    ) -> Facts:
+        try:
+            info = get_worker_info()
+            extra: dict[str, Any] = {}
+            for probe in self._probes:
+                extra |= probe(samples, batch)
+            return Facts(
+                digest=value_word(batch),
+                samples=words,
+                streams=self._begin.begun(),
+                states=self._begin.ended(),
+                worker=-1 if info is None else info.id,
+                extra=extra,
+                contents=contents.collated(batch) if contents is not None else None,
+            )
+        except Exception as error:  # The loop gets its batch; what is not known is told.
+            return Facts(samples=words, extra={"fault": f"{type(error).__name__}: {error}"})
+
+
+def begin_of(flag: Any) -> Begin | None:
+    """Return the object that stands for a loader's flag; None where it is the flag itself."""
+    return flag if isinstance(flag, Begin) else None
