@@ -1,0 +1,93 @@
+"""What the process that fetches a batch tells about its contents; plain values, small to send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Moved(StrEnum):
+    """What became of a random stream between two looks at its state."""
+
+    NO = "no"
+    DRAWN = "drawn"
+    RESEEDED = "reseeded"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFact:
+    """A random stream that a fetching process used.
+
+    Attributes:
+        name: `python`, `numpy`, `torch` for the global ones; `dataset.<path>` for a generator that
+            the dataset holds, `global <name>` for one that its code names.
+        start: Digest word of its state when the process began to fetch in this epoch.
+        moved: How it moved since.
+    """
+
+    name: str
+    start: int
+    moved: Moved
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the dataset's own, and not one of the process's global ones."""
+        return " " in self.name or "." in self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleWords:
+    """Digest words of a batch's samples as `__getitem__` gave them, a leaf at a time.
+
+    Attributes:
+        paths: Paths of the leaves within a sample: `0`, `1`, `label`.
+        words: For each leaf the words of all samples, in order; 0 where a value has no digest.
+    """
+
+    paths: tuple[str, ...]
+    words: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """How the rows of a collated batch lie against the samples that it was made of.
+
+    Attributes:
+        steady: A leaf whose rows are the samples', each at its own place.
+        astray: A leaf whose rows are the samples' too, but at other places.
+        shift: How far they are rolled, where that is the whole of it; 0 where not.
+        rows: The first rows that hold another sample's value.
+    """
+
+    steady: str
+    astray: str
+    shift: int = 0
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFacts:
+    """What was seen while one batch was fetched, in the process that fetched it.
+
+    Attributes:
+        streams: Streams that moved for the first time in this epoch.
+        drew: A random stream that can be seen moved while the samples were read.
+        leaves: Digest word of each tensor of the batch, behind collate: `(path, word)`.
+        samples: Words of the samples; None where none could be taken.
+        stand_ins: `(asked, given)`: samples for which the dataset gave another one's.
+        absent: Places in the batch for which the dataset gave None.
+        pairing: Rows of the batch that went astray; None where none did.
+        truncated: Names of image files that end too early and were let through.
+        handles: The code that reads samples handles exceptions.
+    """
+
+    streams: tuple[StreamFact, ...] = ()
+    drew: bool = False
+    leaves: tuple[tuple[str, int], ...] = ()
+    samples: SampleWords | None = None
+    stand_ins: tuple[tuple[int, int], ...] = ()
+    absent: tuple[int, ...] = ()
+    pairing: Pairing | None = None
+    truncated: tuple[str, ...] = ()
+    handles: bool = False

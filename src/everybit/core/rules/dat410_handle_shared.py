@@ -1,0 +1,34 @@
+"""A file handle or connection was inherited by forked workers.
+
+What:
+    The dataset held an open file when several workers were forked, and they read through it; or it
+    held a socket or a database connection.
+
+Why it matters:
+    Forked processes share one position in the file. One worker's seek moves another one's read:
+    samples come with other samples' bytes, now and then, as the timing goes.
+
+Evidence:
+    Where the dataset holds it, the name of the file, and the number of workers. The position that
+    all share was seen to move.
+
+What to do:
+    Open the file in the worker, on the first read. Or read with `os.pread` or from a memory map,
+    which have no position.
+
+Known false alarms:
+    None known for files. Connections that no worker uses: those findings are a `warning` of
+    certainty `weak`.
+"""
+
+from everybit.core.finding import Certainty, Severity
+from everybit.core.rule import Rule
+
+RULE = Rule(
+    id="DAT410",
+    slug="handle-shared",
+    severity=Severity.ERROR,
+    certainty=Certainty.STRONG,
+    remedy="Open files and connections in the worker, on the first read.",
+    doc=__doc__,
+)

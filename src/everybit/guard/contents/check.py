@@ -1,0 +1,240 @@
+"""The contents of batches, judged as they are delivered and as the model gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from everybit.core.boundary import Boundary
+from everybit.core.samples import Order
+from everybit.core.verdict import Checked, Coverage, Skipped
+from everybit.detect.handle_shared import Handle, judge_handles
+from everybit.detect.pairing_broken import PairingBroken
+from everybit.detect.sample_changed import SampleBook
+from everybit.detect.sample_swallowed import Swallowed
+from everybit.detect.worker_streams import WorkerStreams
+from everybit.guard.check import Check
+from everybit.guard.contents.across import Across
+from everybit.guard.contents.delivered import Delivered
+from everybit.guard.contents.memory import id_types, words_of, written_between
+from everybit.guard.contents.pauses import Pauses
+from everybit.guard.samples.delivery import EpochStart
+from everybit.probe.contents import survey
+from everybit.probe.contents.handles import kind_of, name_of, positions
+from everybit.probe.contents.labels import labels_of, shift_of
+from everybit.probe.digest import flatten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from everybit.core.finding import Finding
+    from everybit.core.samples import EpochEnd, SampleRecord
+    from everybit.guard.contents.memory import Words
+    from everybit.guard.moment import Moment
+    from everybit.guard.samples.delivery import Delivery
+
+#: Batches of a pass after which the positions of open files are looked at.
+HANDLE_BATCHES: Final = (0, 1, 3, 7, 15, 31, 63)
+#: Batches of a pass whose labels are compared with the data set's own list.
+LABEL_BATCHES: Final = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Loader:
+    """What is known of one loader."""
+
+    book: SampleBook
+    handles: dict[str, Any] = field(default_factory=dict)
+    at: dict[str, int | None] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    labels: Any = None
+    num_labelled: int = 0
+    words: Words = field(default_factory=dict)
+    last: SampleRecord | None = None
+    handles_errors: bool = False
+
+
+class ContentsCheck(Check):
+    """Judge what is in the batches.
+
+    Args:
+        rank: Rank of this process.
+
+    Attributes:
+        delivered: The last batches, for whoever asks which one a tensor is of.
+        id_types: Types of the arrays of ids that data sets hold, by path.
+    """
+
+    def __init__(self, *, rank: int) -> None:
+        self.delivered = Delivered()
+        self.id_types: dict[str, str] = {}
+        self._rank = rank
+        self._streams = WorkerStreams()
+        self._swallowed = Swallowed()
+        self._pairing = PairingBroken()
+        self._across = Across(rank=rank)
+        self._pauses = Pauses(rank=rank)
+        self._loaders: dict[str, _Loader] = {}
+        self._begun: dict[str, int] = {}
+        self._num_batches = 0
+        self._unseen: dict[str, str] = {}
+
+    def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
+        """Test the batch that a model gets."""
+        if boundary is not Boundary.FORWARD_START or not self._num_batches:
+            return ()
+        return self.delivered.use(moment.args, moment.kwargs, moment.step)
+
+    def epoch_start(self, start: EpochStart) -> Sequence[Finding]:
+        """Look at a data set before its workers are made."""
+        self._begun[start.loader] = start.epoch
+        found = survey(start.dataset)
+        known = self._loaders.get(start.loader)
+        if known is None:
+            known = self._loaders[start.loader] = _Loader(SampleBook(start.promise.length))
+        known.handles = found.handles
+        known.at = positions(found.handles)
+        known.labels = labels_of(start.dataset)
+        known.num_labelled = 0
+        self.id_types |= {
+            f"{start.loader} {path}": dtype for path, dtype in id_types(found.arrays).items()
+        }
+        known.words = words_of(found.arrays) if not start.promise.num_workers else {}
+        findings = self._across.maps(start.loader, found.maps, step=start.step)
+        findings += self._pauses.begins(start)
+        return findings
+
+    def deliver(self, delivery: Delivery) -> Sequence[Finding]:
+        """Judge a batch before the loop gets it."""
+        record = delivery.record
+        facts = delivery.facts.contents if delivery.facts is not None else None
+        self._num_batches += 1
+        findings = self._late_start(delivery)
+        findings += self.delivered.deliver(record, delivery.batch, facts)
+        known = self._loaders.get(record.loader)
+        if known is not None:
+            known.last = record
+            findings += self._look_at_handles(known, delivery)
+        if facts is None:
+            self._unseen[record.loader] = "its batches are made past the loader's collate function"
+            return findings
+        if known is not None:
+            known.handles_errors = facts.handles
+            if facts.samples is not None:
+                known.book.read(record, facts.samples, drew=facts.drew)
+        findings += self._streams.judge(record, facts, reshuffles=delivery.promise.shuffle)
+        findings += self._swallowed.judge(record, facts)
+        findings += self._pairing.judge(record, facts, shift=self._shift(known, delivery))
+        findings += self._across.streams(record, facts)
+        return findings
+
+    def epoch_end(self, end: EpochEnd) -> Sequence[Finding]:
+        """Judge what is known once a pass is over."""
+        self._pauses.ends(end)
+        known = self._loaders.get(end.loader)
+        findings = self._across.ended(end)
+        if known is None or known.last is None:
+            return findings
+        written: tuple[str, ...] = ()
+        if known.words:
+            now = words_of(survey(self._pauses.dataset_of(end.loader)).arrays)
+            written = written_between(known.words, now)
+        findings += known.book.judge(written=written)
+        if known.handles_errors and end.epoch == 0 and not known.book.num_drawn:
+            findings += self._swallowed.judge_twins(
+                known.last, known.book.twins(), num_read=known.book.num_read
+            )
+        return findings
+
+    def observed(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return label maps that are new."""
+        new, self._across.observed = self._across.observed, []
+        return new
+
+    def at_end(self, step: int) -> Sequence[Finding]:
+        """Hear what other ranks have told."""
+        return self._across.poll(step=step)
+
+    def coverage(self) -> Coverage:
+        """Return how many batches were looked at, and what could not be compared."""
+        if not self._num_batches:
+            return Coverage()
+        checked = [Checked(what="batches' contents", count=self._num_batches)]
+        skipped = [
+            Skipped(what=f"contents of {name}'s batches", why=why, promised=False)
+            for name, why in self._unseen.items()
+        ]
+        for name, known in self._loaders.items():
+            if known.book.num_compared:
+                what = f"samples of {name} read again"
+                checked.append(Checked(what=what, count=known.book.num_compared))
+            if known.book.unsettled or known.book.num_drawn:
+                why = known.book.unsettled or (
+                    f"{known.book.num_drawn} were read while a random stream was drawn from"
+                )
+                what = f"bytes of {name}'s samples when read again"
+                skipped.append(Skipped(what=what, why=why, promised=False))
+        if self._across.failure:
+            why = self._across.failure
+            skipped.append(Skipped(what="ranks' streams and labels", why=why, promised=False))
+        return Coverage(checked=tuple(checked), skipped=tuple(skipped))
+
+    def _late_start(self, delivery: Delivery) -> list[Finding]:
+        """Take the beginning of a pass that was not seen: its iterator is older than the Guard."""
+        record = delivery.record
+        if self._begun.get(record.loader) == record.epoch or delivery.loader is None:
+            return []
+        start = EpochStart(
+            loader=record.loader,
+            epoch=record.epoch,
+            source=delivery.loader,
+            dataset=delivery.dataset,
+            promise=delivery.promise,
+            step=delivery.step,
+        )
+        return list(self.epoch_start(start))
+
+    def _look_at_handles(self, known: _Loader, delivery: Delivery) -> list[Finding]:
+        promise, record = delivery.promise, delivery.record
+        if not known.handles or promise.num_workers < 2 or promise.method not in ("fork", ""):
+            return []
+        if record.batch not in HANDLE_BATCHES:
+            return []
+        now = positions(known.handles)
+        open_now = [
+            Handle(
+                path=path,
+                kind=kind_of(handle),
+                name=name_of(handle),
+                moved=now.get(path) is not None and now[path] != known.at.get(path),
+            )
+            for path, handle in known.handles.items()
+            if path not in known.told
+        ]
+        found = judge_handles(
+            open_now,
+            loader=record.loader,
+            epoch=record.epoch,
+            num_workers=promise.num_workers,
+            step=delivery.step,
+            rank=self._rank,
+        )
+        known.told |= {finding.evidence["attribute"] for finding in found}
+        return found
+
+    def _shift(self, known: _Loader | None, delivery: Delivery) -> int:
+        indices = delivery.record.indices
+        if known is None or known.labels is None or indices is None or delivery.record.hashed:
+            return 0
+        if known.num_labelled >= LABEL_BATCHES or max(indices, default=0) >= len(known.labels):
+            return 0
+        known.num_labelled += 1
+        leaves = [leaf for _, leaf in flatten(delivery.batch)]
+        if len(leaves) != 2 or getattr(leaves[1], "ndim", 0) != 1:
+            return 0
+        return shift_of([float(value) for value in leaves[1].tolist()], indices, known.labels)
+
+
+def needs_order(order: Order) -> bool:
+    """Whether an order is drawn from a stream that others may draw from too."""
+    return order in (Order.RANDOM, Order.REPLACEMENT, Order.WEIGHTED, Order.SUBSET)

@@ -1,0 +1,215 @@
+"""The batches that were delivered last: what they held, and whether they still do when used."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from everybit.detect.batch_overwritten import (
+    overwritten_before_use,
+    overwritten_on_the_way,
+    used_twice_in_place,
+)
+from everybit.probe.contents.words import word_of_leaf
+from everybit.probe.digest import flatten, readable
+from everybit.probe.memory import version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from everybit.core.contents import BatchFacts
+    from everybit.core.finding import Finding
+    from everybit.core.samples import SampleRecord
+
+#: Batches that are remembered; of their tensors only weak references are kept.
+MAX_BATCHES: Final = 64
+#: Findings of a loader that are told; further ones are the same damage again.
+MAX_TOLD: Final = 3
+
+
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    path: str
+    tensor: weakref.ref[torch.Tensor]
+    address: int
+    num_bytes: int
+    version: int
+    word: int
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    record: SampleRecord
+    leaves: list[_Leaf]
+    num_uses: int = 0
+    told: bool = False
+    last_use: int = -1
+
+
+class Delivered:
+    """Remember digests of the last batches; test them when the model gets them.
+
+    A write through torch moves the tensor's version counter: such a batch was changed on purpose
+    and is compared no more. Numpy arrays have no such counter and are not compared.
+
+    Attributes:
+        num_arrived: Batches of workers whose bytes were compared at delivery.
+        num_used: Tensors whose bytes were compared when the model got them.
+        num_rewritten: Tensors that the program had written in between, through torch.
+    """
+
+    def __init__(self) -> None:
+        self.num_arrived = 0
+        self.num_used = 0
+        self.num_rewritten = 0
+        self._batches: deque[_Batch] = deque(maxlen=MAX_BATCHES)
+        self._lost: dict[tuple[str, int], _Batch] = {}
+        self._told: dict[str, int] = {}
+
+    def deliver(self, record: SampleRecord, batch: Any, facts: BatchFacts | None) -> list[Finding]:
+        """Take a batch as the loop is about to get it; test it against what its worker made."""
+        made = dict(facts.leaves) if facts is not None else {}
+        found = dict(_tensors(batch))
+        at_hand = record.worker < 0 and made.keys() == found.keys() and 0 not in made.values()
+        words = list(made.values()) if at_hand else [word_of_leaf(each) for each in found.values()]
+        leaves = [
+            _Leaf(
+                path,
+                weakref.ref(tensor),
+                tensor.data_ptr(),
+                tensor.numel() * tensor.element_size(),
+                version(tensor),
+                word,
+            )
+            for (path, tensor), word in zip(found.items(), words, strict=True)
+        ]
+        arrived = _Batch(record, leaves)
+        self._mark_overwritten(arrived)
+        self._batches.append(arrived)
+        if record.worker < 0 or facts is None:
+            return []
+        self.num_arrived += 1
+        wrong = [
+            leaf.path for leaf in leaves if made.get(leaf.path, leaf.word) not in (0, leaf.word)
+        ]
+        if not wrong or not self._may_tell(record):
+            return []
+        return [overwritten_on_the_way(record, wrong)]
+
+    def use(self, args: Any, kwargs: Mapping[str, Any], step: int) -> list[Finding]:
+        """Test the batch that a model is called with."""
+        used: dict[int, tuple[_Batch, list[_Leaf]]] = {}
+        for _, tensor in _tensors([list(args), dict(kwargs)]):
+            for batch, leaf in self._matches(tensor):
+                leaves = used.setdefault(id(batch), (batch, []))[1]
+                if leaf not in leaves:
+                    leaves.append(leaf)
+        found = []
+        for batch, leaves in used.values():
+            wrong = [leaf for leaf in leaves if self._is_overwritten(leaf)]
+            if wrong and self._may_tell(batch.record):
+                paths = [leaf.path for leaf in wrong]
+                by = self._holder_of(wrong[0], batch)
+                found.append(overwritten_before_use(batch.record, paths, step=step, by=by))
+            for leaf in wrong:
+                leaf.word = _word(leaf)
+            found += self._in_place_of_another(batch, step)
+            batch.num_uses += 1
+        return found
+
+    def record_of(self, tensor: torch.Tensor) -> SampleRecord | None:
+        """Return the delivered batch that a tensor is of; None where it is of none.
+
+        On another device, or made anew from the batch, it is the last one delivered whose tensors
+        have as many rows.
+        """
+        for batch, _ in self._matches(tensor):
+            return batch.record
+        for batch in reversed(self._batches):
+            sizes = {leaf.shape[0] for each in batch.leaves if (leaf := each.tensor()) is not None
+                     and leaf.dim()}  # fmt: skip
+            if tensor.dim() and tensor.shape[0] in sizes:
+                return batch.record
+            break
+        return None
+
+    def _matches(self, tensor: torch.Tensor) -> Iterator[tuple[_Batch, _Leaf]]:
+        """Yield the delivered tensor that one is, or lies within: by identity, else by place."""
+        if tensor.device.type != "cpu":
+            return
+        base = tensor._base if tensor._is_view() else None
+        start = tensor.data_ptr()
+        placed = None
+        for batch in reversed(self._batches):
+            for leaf in batch.leaves:
+                known = leaf.tensor()
+                if known is None:
+                    continue
+                if known is tensor or known is base:
+                    yield batch, leaf
+                    return
+                within = leaf.address <= start < leaf.address + leaf.num_bytes
+                placed = placed or ((batch, leaf) if within else None)
+        if placed is not None:
+            yield placed
+
+    def _is_overwritten(self, leaf: _Leaf) -> bool:
+        tensor = leaf.tensor()
+        if tensor is None or not leaf.word:
+            return False
+        if version(tensor) != leaf.version:
+            self.num_rewritten += 1
+            leaf.word = 0
+            return False
+        self.num_used += 1
+        return _word(leaf) != leaf.word
+
+    def _holder_of(self, leaf: _Leaf, batch: _Batch) -> SampleRecord | None:
+        now = _word(leaf)
+        for other in reversed(self._batches):
+            if other is not batch and any(
+                each.path == leaf.path and each.word == now for each in other.leaves
+            ):
+                return other.record
+        return None
+
+    def _mark_overwritten(self, arrived: _Batch) -> None:
+        """Note which batches lie, unused, where the one that arrives was written."""
+        words = {leaf.address: leaf.word for leaf in arrived.leaves if leaf.num_bytes}
+        for batch in self._batches:
+            place = (batch.record.loader, batch.record.epoch)
+            if place != (arrived.record.loader, arrived.record.epoch) or batch.num_uses:
+                continue
+            if any(words.get(leaf.address, leaf.word) != leaf.word for leaf in batch.leaves):
+                self._lost.setdefault(place, batch)
+
+    def _in_place_of_another(self, batch: _Batch, step: int) -> list[Finding]:
+        """Tell where a batch is used in one more step while one it was written over never was."""
+        again = batch.num_uses and batch.last_use != step and batch is self._batches[-1]
+        batch.last_use = step
+        lost = self._lost.get((batch.record.loader, batch.record.epoch))
+        if not again or lost is None or lost.num_uses or lost.told:
+            return []
+        lost.told = True
+        if not self._may_tell(lost.record):
+            return []
+        return [used_twice_in_place(lost.record, batch.record, step=step)]
+
+    def _may_tell(self, record: SampleRecord) -> bool:
+        self._told[record.loader] = self._told.get(record.loader, 0) + 1
+        return self._told[record.loader] <= MAX_TOLD
+
+
+def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    for path, leaf in flatten(value):
+        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" and readable(leaf):
+            yield path, leaf
+
+
+def _word(leaf: _Leaf) -> int:
+    tensor = leaf.tensor()
+    return word_of_leaf(tensor) if tensor is not None else 0

@@ -1,0 +1,62 @@
+"""Digest words of the leaves of a sample or batch: tensors, arrays, numbers, text, images."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import torch
+import xxhash
+
+from everybit.probe.digest import flatten, plain_word, readable
+from everybit.probe.memory import row_major
+
+#: Leaves of a sample that get words of their own; of a larger one only the first count.
+MAX_LEAVES: Final = 8
+
+
+def leaf_words(value: Any) -> list[tuple[str, int]]:
+    """Return `(path, 64-bit word)` of the leaves of a sample; 0 where one has no digest."""
+    words = []
+    for path, leaf in flatten(value):
+        words.append((path, word_of_leaf(leaf)))
+        if len(words) == MAX_LEAVES:
+            break
+    return words
+
+
+def word_of_leaf(leaf: Any) -> int:
+    """Return the word of one value; 0 where it has none."""
+    if isinstance(leaf, torch.Tensor):
+        return _tensor(leaf)
+    if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject:
+        flat = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+        return xxhash.xxh3_64_intdigest(flat.data, seed=_header(leaf.dtype.str, leaf.shape))
+    plain = plain_word(leaf)
+    if plain is not None:
+        return plain
+    if type(leaf).__module__.startswith("PIL.") and hasattr(leaf, "tobytes"):
+        return xxhash.xxh3_64_intdigest(leaf.tobytes(), seed=_header(leaf.mode, leaf.size))
+    return 0
+
+
+def _tensor(tensor: torch.Tensor) -> int:
+    """Return the XXH3-64 of a CPU tensor's elements in row-major order, seeded with its form."""
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+        return 0
+    plain = tensor.detach()
+    if not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
+        if not readable(tensor):
+            return 0
+        plain = row_major(plain)
+    try:
+        held = plain.reshape(-1).view(torch.uint8).numpy()
+    except (RuntimeError, TypeError):  # Its bytes lie elsewhere: a subclass, a quantised one.
+        return 0
+    return xxhash.xxh3_64_intdigest(held.data, seed=_header(plain.dtype, tuple(plain.shape)))
+
+
+@lru_cache(maxsize=256)
+def _header(kind: Any, shape: tuple[int, ...]) -> int:
+    return xxhash.xxh3_64_intdigest(f"{kind}{shape}".encode())
