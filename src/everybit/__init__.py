@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from everybit.api.drill import drill
     from everybit.api.env import env, env_check, env_diff, env_lock
     from everybit.api.extract import extract
+    from everybit.api.init import init_repro
     from everybit.api.lint import lint
     from everybit.api.release import release
     from everybit.api.repair import repair
@@ -81,6 +82,7 @@ __all__ = [
     "explain_error",
     "extract",
     "generator_for",
+    "init_repro",
     "lint",
     "load_incident",
     "load_into",
@@ -131,6 +133,7 @@ _HOME: Final = {
     "extract": "everybit.api.extract",
     "explain_error": "everybit.core.explain",
     "generator_for": "everybit.probe.seeding",
+    "init_repro": "everybit.api.init",
     "lint": "everybit.api.lint",
     "load_incident": "everybit.ledger",
     "load_into": "everybit.checkpoint",

@@ -46,6 +46,7 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "Turn a pickled checkpoint into safetensors and JSON; none of its code runs.",
     ),
     "env": ("everybit.cli.env", "Record what this machine and process run on; compare records."),
+    "init": ("everybit.cli.init", "Make a minimal project to investigate in."),
     "rule": ("everybit.cli.rule", "Explain a rule: what it means and what to do."),
 }
 
