@@ -136,8 +136,8 @@ class TraceCheck(Check):
         tracer.forget()
         self._schedule.next()
         self._clock.step_ended(by_operation=self._by_operation)
-        if self._level is not TraceLevel.STEP and (moment.step + 1) % self._every == 0:
-            self._begin(moment.step + 1)
+        if (moment.step + 1) % self._every == 0:
+            self._arm(moment.step + 1)  # Parts may be called by themselves before the model is.
         return ()
 
     def hold(self) -> None:
@@ -182,10 +182,14 @@ class TraceCheck(Check):
     def _begin(self, step: int) -> None:
         """Begin a checked step."""
         self._begun = True
+        if self._level is not TraceLevel.STEP:
+            self._parts.sync(self._state.members.roots)
+        self._arm(step)
+
+    def _arm(self, step: int) -> None:
         self._tracer.summing = self._schedule.everything
         if self._level is TraceLevel.STEP:
             return
-        self._parts.sync(self._state.members.roots)
         self._by_operation = (
             self._level is TraceLevel.OP and step in self._steps and not anything_is_compiled()
         )

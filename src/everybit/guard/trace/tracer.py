@@ -241,16 +241,13 @@ class Tracer:
                 if self.summing or self._wants_sums(name):
                     self._sum(self.forward, name, seen, tensor)
             names = seen.names
-            if seen.hooked:
-                names.append((path, call, leaf))
-                return
-            seen.hooked = True
         else:
             names = []
-        names.append((path, call, leaf))
         node = tensor.grad_fn if tensor.requires_grad else None
         if node is not None:
-            node.register_prehook(_Catcher(self, names, tensor.output_nr))
+            names.append((path, call, leaf))
+            if len(names) == 1:
+                node.register_prehook(_Catcher(self, names, tensor.output_nr))
 
     def _sum(self, column: Column, name: str, seen: Seen, tensor: torch.Tensor) -> None:
         row = row_of(tensor, seen)

@@ -49,7 +49,6 @@ class Seen:
         word: Its digest word, None where it has no readable bytes.
         row: Its block sums, where they were taken.
         names: What is to be told of its gradient: `(module, call, leaf)`.
-        hooked: Its gradient is awaited.
     """
 
     reference: weakref.ref[torch.Tensor]
@@ -57,7 +56,6 @@ class Seen:
     word: Word | None
     row: torch.Tensor | None = None
     names: list[tuple[str, int, str]] = field(default_factory=list)
-    hooked: bool = False
 
 
 class Words:
