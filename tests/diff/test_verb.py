@@ -85,6 +85,7 @@ def test_a_parting_is_an_error_with_first(tmp_path) -> None:
         "parameter": "w",
         "kind": "unknown",
         "why": first["why"],
+        "certainty": "weak",
     }
     assert verdict.exit_code() == 1
     assert verdict.target == (str(a), str(b))

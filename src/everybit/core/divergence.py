@@ -25,13 +25,22 @@ class DivergenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """Where two chains first hold other bits, and the kind as far as evidence goes."""
+    """Where two chains first hold other bits, and the kind as far as evidence goes.
+
+    Attributes:
+        where: The place.
+        kind: What the difference is.
+        why: One sentence that says why.
+        certainty: What stands behind the kind: `proof`, `strong` or `weak`; "" where not said.
+    """
 
     where: Location
     kind: DivergenceKind
     why: str
+    certainty: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the `first` object of a diff's verdict."""
         place = dict.fromkeys(("step", "rank", "link", "module"))
-        return {**place, **self.where.to_json(), "kind": str(self.kind), "why": self.why}
+        told = {**place, **self.where.to_json(), "kind": str(self.kind), "why": self.why}
+        return told | ({"certainty": self.certainty} if self.certainty else {})

@@ -88,6 +88,14 @@ def _of_rank(walked: Walked, a: RankSide, b: RankSide) -> list[Skipped]:
         Skipped(what="names", why=f"{note}; paired without it", promised=False)
         for note in sorted(walked.notes)
     ]
+    skipped += [
+        Skipped(
+            what=f"values of modules, rank {walked.rank}",
+            why=f"not traced in {side}: where the runs part is told less closely",
+            promised=False,
+        )
+        for side in sorted(walked.untraced)
+    ]
     if walked.parting is None:
         skipped += _ends(what, sides)
     return skipped

@@ -8,10 +8,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
+from everybit.core.observation import split_entry
 from everybit.diff.names import Alignment, align
+from everybit.diff.trace_names import align_traced, is_traced
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from everybit.core.observation import StepRecord, TensorTable
 
@@ -24,21 +26,25 @@ class LinkDifference:
         link: The link.
         differing: `(name, digest in A, digest in B)` in A's order.
         num_compared: Values that both sides have.
+        num_parameters: Parameters among them, each with its optimizer state counted once.
         only_a: Names recorded in A only.
         only_b: Names recorded in B only.
         note: How the names were paired, where they are not simply equal.
         fact: A difference that is no digest (`the update was skipped in A only`), in words.
         optimizers_differ: The fact is that optimizers of different names stepped.
+        traced: The values are what calls of modules gave, or the gradients of that.
     """
 
     link: Link
     differing: tuple[tuple[str, int, int], ...] = ()
     num_compared: int = 0
+    num_parameters: int = 0
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
     note: str = ""
     fact: str = ""
     optimizers_differ: bool = False
+    traced: bool = False
 
     @property
     def parts(self) -> bool:
@@ -48,6 +54,8 @@ class LinkDifference:
 
 @lru_cache(maxsize=64)
 def _aligned(names_a: tuple[str, ...], names_b: tuple[str, ...]) -> Alignment:
+    if is_traced(names_a) and is_traced(names_b):
+        return align_traced(names_a, names_b)
     return align(names_a, names_b)
 
 
@@ -64,9 +72,10 @@ def compare_tables(
     only_b: list[str] = []
     num_compared = 0
     note = ""
+    traced = any(is_traced(table.names) for table in (*a, *b))
     for one, other in zip(a, b, strict=False):
         words_a, words_b = one.words(), other.words()
-        if one.names == other.names:
+        if one.names is other.names or one.names == other.names:
             num_compared += len(words_a)
             if words_a != words_b:
                 differing += [
@@ -83,8 +92,11 @@ def compare_tables(
             for at, there in found.pairs
             if words_a[at] != words_b[there]
         ]
-        only_a += (*found.only_a, *(found.outside if found.prefix_a else ()))
-        only_b += (*found.only_b, *(found.outside if found.prefix_b else ()))
+        only_a += found.only_a
+        only_b += found.only_b
+        if not traced:
+            only_a += found.outside if found.prefix_a else ()
+            only_b += found.outside if found.prefix_b else ()
     only_a += [name for table in a[len(b) :] for name in table.names]
     only_b += [name for table in b[len(a) :] for name in table.names]
     if link is Link.RNG:
@@ -93,14 +105,16 @@ def compare_tables(
         link=link,
         differing=tuple(differing),
         num_compared=num_compared,
+        num_parameters=_num_parameters(a) if differing else 0,
         only_a=tuple(only_a),
         only_b=tuple(only_b),
         note=note,
+        traced=traced,
     )
 
 
 def compare_steps(
-    a: StepRecord, b: StepRecord, notes: set[str]
+    a: StepRecord, b: StepRecord, notes: set[str], untraced: set[str] | None = None
 ) -> tuple[list[LinkDifference], int]:
     """Compare two records of the same step.
 
@@ -108,19 +122,23 @@ def compare_steps(
         a: The record of A.
         b: The record of B.
         notes: Takes up how names were paired.
+        untraced: Takes up the sides that lack what the other traced by module.
 
     Returns:
         The links that differ, in causal order, and how many values were compared.
     """
-    links = sorted({table.link for table in (*a.tables, *b.tables)}, key=lambda link: link.position)
     differences: list[LinkDifference] = []
     num_compared = 0
-    for link in links:
-        found = compare_tables(
-            link,
-            [table for table in a.tables if table.link is link],
-            [table for table in b.tables if table.link is link],
-        )
+    for link, tables_a, tables_b in _grouped(a.tables, b.tables):
+        if _equal(tables_a, tables_b):
+            num_compared += sum(len(table.names) for table in tables_a)
+            continue
+        if not (tables_a and tables_b) and is_traced((tables_a or tables_b)[0].names):
+            # Another level of tracing is no difference of the runs.
+            if untraced is not None:
+                untraced.add("B" if tables_a else "A")
+            continue
+        found = compare_tables(link, tables_a, tables_b)
         num_compared += found.num_compared
         notes |= {found.note} - {""}
         if found.parts:
@@ -136,8 +154,41 @@ def compare_steps(
             optimizers_differ=link is Link.UPDATE and a.optimizer != b.optimizer,
         )
         differences.append(told)
+    # Stable: traced gradients stay in front of those of parameters.
     differences.sort(key=lambda difference: difference.link.position)
     return differences, num_compared
+
+
+def _num_parameters(tables: Sequence[TensorTable]) -> int:
+    return len({split_entry(name)["parameter"] for table in tables for name in table.names})
+
+
+def _grouped(
+    a: Sequence[TensorTable], b: Sequence[TensorTable]
+) -> Iterator[tuple[Link, list[TensorTable], list[TensorTable]]]:
+    """Yield the tables that belong together in causal order, traced gradients before others."""
+    groups: dict[tuple[int, bool], tuple[Link, list[TensorTable], list[TensorTable]]] = {}
+    for number, tables in enumerate((a, b), start=1):
+        for table in tables:
+            key = (table.link.position, not is_traced(table.names))
+            group = groups.setdefault(key, (table.link, [], []))
+            group[number].append(table)  # type: ignore[union-attr]  # 1 and 2 are the lists
+    for key in sorted(groups):
+        yield groups[key]
+
+
+def _equal(a: Sequence[TensorTable], b: Sequence[TensorTable]) -> bool:
+    return len(a) == len(b) and all(
+        (one.names is other.names or one.names == other.names) and _same_words(one, other)
+        for one, other in zip(a, b, strict=True)
+    )
+
+
+def _same_words(one: TensorTable, other: TensorTable) -> bool:
+    bytes_a, bytes_b = (getattr(table.digests, "tobytes", None) for table in (one, other))
+    if bytes_a is not None and bytes_b is not None:
+        return bool(bytes_a() == bytes_b())
+    return one.words() == other.words()
 
 
 def _facts(a: StepRecord, b: StepRecord) -> list[tuple[Link, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from everybit.core.link import Link
 
 if TYPE_CHECKING:
+    from everybit.core.observation import StepRecord
     from everybit.diff.link_difference import LinkDifference
     from everybit.diff.resume import Forgotten
 
@@ -27,6 +28,9 @@ class Parting:
         forgotten: Of initial values: the side that has the other's weights of a later step without
             its optimizer state.
         tainted: Whether A and B marked the step as computed with damaged bits.
+        records: What A and B recorded of the step, where it is one.
+        traced: Whether the calls of modules are on record in both, and those before `differences`
+            agree.
     """
 
     rank: int
@@ -37,6 +41,15 @@ class Parting:
     forgotten: Forgotten | None = None
     losses: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     tainted: tuple[bool, bool] = (False, False)
+    records: tuple[StepRecord, StepRecord] | None = None
+    traced: bool = False
+
+    @property
+    def first_name(self) -> str:
+        """The name in A's record of the first value that differs; "" where no digest does."""
+        if not self.differences or not self.differences[0].differing:
+            return ""
+        return self.differences[0].differing[0][0]
 
     @property
     def link(self) -> Link:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.core.observation import StepRecord, TensorTable
-    from everybit.diff.side import RankSide
+    from everybit.core.samples import SampleRecord
+    from everybit.diff.side import Configurations, RankSide
 
     Start = tuple[int, tuple[TensorTable, ...]]
 
@@ -209,8 +210,26 @@ def _shifted(side: RankSide, offset: int) -> RankSide:
         return None if step is None else step + offset
 
     own = side.step_range
+    whole, configurations, samples = side.whole, side.configurations, side.samples
+
+    def shifted_whole(step: int) -> StepRecord | None:
+        record = whole(step - offset) if whole is not None else None
+        return replace(record, step=step) if record is not None else None
+
+    def shifted_configurations() -> Configurations:
+        assert configurations is not None
+        return ((step + offset, change) for step, change in configurations())
+
+    def shifted_samples() -> Iterator[SampleRecord]:
+        assert samples is not None
+        for record in samples():
+            yield record if record.step < 0 else replace(record, step=record.step + offset)
+
     return replace(
         side,
+        whole=shifted_whole if whole is not None else None,
+        configurations=shifted_configurations if configurations is not None else None,
+        samples=shifted_samples if samples is not None else None,
         starts=((step + offset, tables) for step, tables in side.starts),
         steps=(replace(record, step=record.step + offset) for record in side.steps),
         step_range=range(own.start + offset, own.stop + offset),

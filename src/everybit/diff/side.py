@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.core.observation import StepRecord, TensorTable
+    from everybit.core.samples import SampleRecord
+
+    #: `(step, what of it changed)` of a recorded configuration, ascending.
+    Configurations = Iterable[tuple[int, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +40,33 @@ class RankSide:
         starts: `(step, tables)` digests outside a step, ascending: link `init`, then `load`.
         steps: Records, ascending by step. Read once.
         reread: Yields the records once more, to look for the state that another run starts from.
+        whole: Returns one step's record with its block sums, which `steps` may lack.
         attempt: How often the rank was started before.
         step_range: From the first step on record to the last.
         every: Cadence of the recorded steps; 0 where it is not known.
         gaps: Damaged stretches. Where there is any, single tables of other steps may be lost too.
         missed_end: Why steps after the last one on record may have run unrecorded; "" otherwise.
         cut_short: How the run ended before its time, where the record is whole; "" otherwise.
+        configurations: Yields the recorded configurations, each time anew.
+        samples: Yields the records of delivered batches, each time anew.
+        repeats: What proves that this rank computes the same bits again, in words; "" where nothing
+            on record does.
     """
 
     rank: int
     starts: Iterable[tuple[int, tuple[TensorTable, ...]]] = ()
     steps: Iterable[StepRecord] = ()
     reread: Callable[[], Iterable[StepRecord]] | None = None
+    whole: Callable[[int], StepRecord | None] | None = None
     attempt: int = 0
     step_range: range = range(0)
     every: int = 1
     gaps: tuple[Gap, ...] = ()
     missed_end: str = ""
     cut_short: str = ""
+    configurations: Callable[[], Configurations] | None = None
+    samples: Callable[[], Iterable[SampleRecord]] | None = None
+    repeats: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

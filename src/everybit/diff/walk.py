@@ -39,6 +39,7 @@ class Walked:
         unordered: Sides whose steps do not ascend.
         overwritten: Initial values that differ and were loaded over before use.
         notes: How names were paired, where they are not simply equal.
+        untraced: Sides that lack what the other traced by module.
         starts_only: Sides that alone have digests outside a step.
         streams: Random streams that differ.
         shift: How the steps of a side that starts from a state of the other were counted on.
@@ -57,6 +58,7 @@ class Walked:
     overwritten: int = 0
     starts_only: set[str] = field(default_factory=set)
     notes: set[str] = field(default_factory=set)
+    untraced: set[str] = field(default_factory=set)
     streams: Streams = field(default_factory=Streams)
     shift: Shift | None = None
     forgotten: Forgotten | None = None
@@ -117,7 +119,7 @@ def _compare(
 ) -> Parting | None:
     step = a[0]
     if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
-        differences, num_values = compare_steps(a[2], b[2], walked.notes)
+        differences, num_values = compare_steps(a[2], b[2], walked.notes, walked.untraced)
         walked.num_values += num_values
         walked.num_steps += 1
         differences = _without_lost(differences, sides, walked)
@@ -131,6 +133,8 @@ def _compare(
             differences=tuple(differences),
             losses=(a[2].losses, b[2].losses),
             tainted=(a[2].tainted, b[2].tainted),
+            records=(_whole(sides[0], a[2]), _whole(sides[1], b[2])),
+            traced=all(_has_forward(each[2]) for each in (a, b)),
         )
     assert not isinstance(a[2], StepRecord)
     assert not isinstance(b[2], StepRecord)
@@ -145,6 +149,18 @@ def _compare(
         differences=tuple(found),
         resumed=resumed,
         forgotten=walked.forgotten if walked.last_agreed is None else None,
+    )
+
+
+def _whole(side: RankSide, record: StepRecord) -> StepRecord:
+    """Return the record with its block sums."""
+    found = side.whole(record.step) if side.whole is not None else None
+    return found if found is not None else record
+
+
+def _has_forward(record: object) -> bool:
+    return isinstance(record, StepRecord) and any(
+        table.link is Link.FORWARD for table in record.tables
     )
 
 
