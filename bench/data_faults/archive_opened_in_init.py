@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, Dataset
 from training import FEATURES, points, seed, train
 
 RULE = "DAT410"
+#: What it breaks beside that, which is told too.
+ALSO = ("DAT411",)
 
 
 class Archive(Dataset):

@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader
 from training import CLASSES, FEATURES, Points, seed
 
 RULE = "DAT408"
+#: What it breaks beside that, which is told too.
+ALSO = ("NUM501",)
 
 
 class Counts(Points):

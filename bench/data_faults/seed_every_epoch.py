@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader
 from training import Points, seed, train
 
 RULE = "DAT403"
+#: What it breaks beside that, which is told too.
+ALSO = ("DAT404",)
 
 
 class Noisy(Points):

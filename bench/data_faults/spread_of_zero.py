@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader
 from training import Points, seed, train
 
 RULE = "DAT408"
+#: What it breaks beside that, which is told too.
+ALSO = ("NUM501",)
 
 
 class Standard(Points):

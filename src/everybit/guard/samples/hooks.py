@@ -215,7 +215,9 @@ class Hooks:
         except Exception:
             # What was raised while a batch was made: that batch is not coming any more.
             lost = self._asked if self._worker < 0 else self.current.answer(self._worker)
-            self.current.failed += lost[0] if lost is not None else ()
+            if lost is not None:
+                self.current.failed += lost[0]
+                self.expect(len(lost[0]))  # Its place in the order is gone over.
             raise
         batch, facts = opened(data)
         if self._worker < 0:  # No workers: what was asked for is what came.
