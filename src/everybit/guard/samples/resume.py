@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from everybit.guard.samples.passing import Beginning
 from everybit.guard.samples.promise import generators_of, sampler_of
-from everybit.probe.samples import restore_states, stream_states
+from everybit.probe.samples import (
+    dataset_generators,
+    generator_states,
+    restore_states,
+    stream_states,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +53,7 @@ def position_of(hooks: Hooks, promise: Promise, *, live: bool) -> dict[str, Any]
         "complete": hooks.complete,
         "beginning": asdict(current.beginning),
         "generators": {name: each.get_state() for name, each in now.items()},
+        "dataset": generator_states(dataset_generators(getattr(loader, "dataset", None))),
         "own": own_state(loader) if live else None,
         "states": {int(worker): state for worker, state in states.items()},
     }
@@ -159,6 +165,7 @@ class Plan:
         sampler = sampler_of(loader)
         if not self.live:
             _set_generators(loader, self._position["generators"])
+            self._put_back_dataset(loader)
             return
         self._look_for_problems(sampler, promise)
         restore_states(self._beginning.streams, {})
@@ -202,7 +209,12 @@ class Plan:
             iterator._num_yielded += self.delivered
             if hooks.current.chain != self.chain and not self.problems:
                 self.problems.append(_why(hooks))
+            self._put_back_dataset(hooks.loader)
             self._restore()
+
+    def _put_back_dataset(self, loader: Any) -> None:
+        """Put generators that the data set keeps, in this process, to where they were."""
+        restore_states(self._position["dataset"], dataset_generators(loader.dataset))
 
     def _draw(self, iterator: Any, hooks: Hooks) -> None:
         try:

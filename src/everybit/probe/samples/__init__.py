@@ -6,7 +6,13 @@ program's own `collate_fn` returned.
 
 from everybit.probe.samples.collating import Collating, begin_of
 from everybit.probe.samples.envelope import Envelope, Facts, opened
-from everybit.probe.samples.streams import States, restore_states, stream_states
+from everybit.probe.samples.streams import (
+    States,
+    dataset_generators,
+    generator_states,
+    restore_states,
+    stream_states,
+)
 from everybit.probe.samples.words import value_word
 
 __all__ = [
@@ -15,6 +21,8 @@ __all__ = [
     "Facts",
     "States",
     "begin_of",
+    "dataset_generators",
+    "generator_states",
     "opened",
     "restore_states",
     "stream_states",

@@ -16,7 +16,7 @@ from everybit.probe.contents import ContentsProbe
 from everybit.probe.samples.envelope import Envelope, Facts
 from everybit.probe.samples.probes import PROBES
 from everybit.probe.samples.streams import (
-    generators_of,
+    dataset_generators,
     restore_states,
     stream_states,
     stream_words,
@@ -87,7 +87,7 @@ class Begin:
         info = get_worker_info()
         if self._generators is None:
             dataset = self._dataset if info is None else info.dataset
-            self._generators = generators_of(dataset)
+            self._generators = dataset_generators(dataset)
             self.contents = ContentsProbe(dataset)
             # One that is iterated anew, in a worker that is kept, may draw as it begins.
             self._quiet_between = not isinstance(dataset, IterableDataset)

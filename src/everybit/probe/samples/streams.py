@@ -26,7 +26,7 @@ def stream_words(generators: dict[str, Any]) -> tuple[tuple[str, int], ...]:
     """Return `(stream, word)`: `torch`, `python`, `numpy` where it is in use, and the generators.
 
     Args:
-        generators: Those of the data set, by name, as `generators_of` finds them.
+        generators: Those of the data set, by name, as `dataset_generators` finds them.
     """
     words = [("torch", _torch_word(torch.default_generator)), ("python", _python_word(random))]
     numpy_random = sys.modules.get("numpy.random")
@@ -35,6 +35,11 @@ def stream_words(generators: dict[str, Any]) -> tuple[tuple[str, int], ...]:
     for name, generator in generators.items():
         words.append((name, _word_of(generator)))
     return tuple(words)
+
+
+def generator_states(generators: dict[str, Any]) -> States:
+    """Return the whole state of each generator of a data set."""
+    return {name: _state_of(generator) for name, generator in generators.items()}
 
 
 def stream_states(generators: dict[str, Any]) -> States:
@@ -46,9 +51,7 @@ def stream_states(generators: dict[str, Any]) -> States:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         states["numpy"] = _plain(numpy_random.get_state(legacy=False))
-    for name, generator in generators.items():
-        states[name] = _state_of(generator)
-    return states
+    return states | generator_states(generators)
 
 
 def restore_states(states: States, generators: dict[str, Any]) -> None:
@@ -66,7 +69,7 @@ def restore_states(states: States, generators: dict[str, Any]) -> None:
             _set_state(generators[name], state)
 
 
-def generators_of(dataset: Any) -> dict[str, Any]:
+def dataset_generators(dataset: Any) -> dict[str, Any]:
     """Return the generators that a data set keeps as attributes, by name.
 
     Looks at the attributes themselves, and into a `dataset` or `transform` among them; properties
