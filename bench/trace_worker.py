@@ -40,7 +40,7 @@ def with_hooks(loop, num_steps):
     """Measure what people write by hand: norms of each module's output and of its gradient."""
     rows = []
 
-    def hook(module, args, output):
+    def hook(_module, _args, output):
         tensors = [output] if isinstance(output, torch.Tensor) else output
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
@@ -66,7 +66,7 @@ def with_hooks(loop, num_steps):
 
 
 def with_traincheck(loop, num_steps):
-    """Measure under TrainCheck's collector: every call of torch, and the state of every parameter."""
+    """Measure under TrainCheck's collector: calls of torch, and the state of each parameter."""
     import tempfile
 
     from traincheck.instrumentor import Instrumentor, VarSampler

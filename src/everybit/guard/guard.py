@@ -227,6 +227,10 @@ class Guard(Following):
             + self._checks.close()
             + self._stepping.close()
             + self._response.close(),
-            stats={**stats_of(state), "stopped": reason is EndReason.STOPPED},
+            stats={
+                **stats_of(state),
+                **self._checks.trace.stats(),
+                "stopped": reason is EndReason.STOPPED,
+            },
         )
         self._response.say(self.verdict)

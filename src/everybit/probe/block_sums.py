@@ -1,7 +1,7 @@
 """Block sums of a tensor: 64 signed sums, the L2 norm and the largest value (`core.signs`).
 
-Added up in float64, in the order of the elements on the CPU, so that the thread count changes
-nothing; an accelerator without float64 adds in float32.
+Added up in float64 on the CPU and on CUDA, in float32 on other accelerators, which may have no
+float64. They are rounded to float32 in the end, so that the order of the additions hardly shows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import torch
 
-from everybit.core.signs import NUM_BLOCKS, block_length, block_signs
+from everybit.core.signs import NUM_BLOCKS, NUM_COLUMNS, block_length, block_signs
 
 #: Bytes at a time: they stay in the cache while they are widened and added up.
 _PIECE_BYTES = 256 * 1024
@@ -21,43 +21,60 @@ def has_sums(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+@torch.no_grad()
 def block_sums(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the 66 sums of a tensor of any shape, on its device, float32 or float64.
+    """Return the 66 sums of a tensor of any shape, on its device: float64 of float64, else float32.
 
-    Of a complex tensor the real and imaginary parts are elements that follow each other. float64
-    comes of float64; of narrower tensors the sums are rounded to float32 in the end.
+    Of a complex tensor the real and imaginary parts are elements that follow each other.
     """
     values = tensor.detach()
     if values.is_complex():
         values = torch.view_as_real(values.resolve_conj())
     values = values.resolve_neg().reshape(-1)
-    wide = torch.float64 if values.device.type in ("cpu", "cuda") else torch.float32
-    result = torch.float64 if values.dtype is torch.float64 else torch.float32
-    count = values.numel()
-    sums = torch.zeros(NUM_BLOCKS + 2, dtype=wide, device=values.device)
-    if not count:
-        return sums.to(result)
-    length = block_length(count)
-    signs = _signs(length, wide, str(values.device))
-    squares = torch.zeros((), dtype=wide, device=values.device)
-    largest = torch.zeros((), dtype=wide, device=values.device)
-    step = NUM_BLOCKS
-    if values.device.type == "cpu":
-        step = max(1, _PIECE_BYTES // (length * values.element_size()))
-    for first in range(0, -(-count // length), step):
-        part = values[first * length : (first + step) * length].to(wide)
+    kind = values.device.type
+    wide = torch.float64 if kind in ("cpu", "cuda") else torch.float32
+    row = torch.zeros(NUM_COLUMNS, dtype=wide, device=values.device)
+    if values.numel():
+        if kind == "cpu":
+            _add_on_host(row, values)
+        else:
+            _add_elsewhere(row, values.to(wide))
+    return row.to(torch.float64 if values.dtype is torch.float64 else torch.float32)
+
+
+def _add_on_host(row: torch.Tensor, values: torch.Tensor) -> None:
+    length = block_length(values.numel())
+    signs = _signs(length, torch.float64, "cpu")
+    step = max(1, _PIECE_BYTES // (length * values.element_size()))
+    squares = 0.0
+    for first in range(0, -(-values.numel() // length), step):
+        part = values[first * length : (first + step) * length].double()
         whole = part.numel() // length
-        blocks = part[: whole * length].view(whole, length)
-        sums[first : first + whole] = (blocks * signs).sum(1)
+        if whole:
+            torch.mv(
+                part[: whole * length].view(whole, length), signs, out=row[first : first + whole]
+            )
         rest = part[whole * length :]
         if rest.numel():
-            sums[first + whole] = (rest * signs[: rest.numel()]).sum()
-        squares += torch.dot(part, part)
-        low, high = torch.aminmax(part)
-        largest = torch.maximum(largest, torch.maximum(-low, high))
-    sums[NUM_BLOCKS] = squares.sqrt()
-    sums[NUM_BLOCKS + 1] = largest
-    return sums.to(result)
+            row[first + whole] = torch.dot(rest, signs[: rest.numel()])
+        squares += float(torch.dot(part, part))
+    low, high = torch.aminmax(values.float() if values.element_size() < 4 else values)
+    row[NUM_BLOCKS] = squares**0.5
+    row[NUM_BLOCKS + 1] = torch.maximum(-low, high)
+
+
+def _add_elsewhere(row: torch.Tensor, values: torch.Tensor) -> None:
+    """Do the same with few launches, and without a sync."""
+    length = block_length(values.numel())
+    signs = _signs(length, values.dtype, str(values.device))
+    whole = values.numel() // length
+    row[:whole] = (values[: whole * length].view(whole, length) * signs).sum(1)
+    rest = values[whole * length :]
+    if rest.numel():
+        row[whole] = (rest * signs[: rest.numel()]).sum()
+    low, high = torch.aminmax(values)
+    row[NUM_BLOCKS] = (values * values).sum().sqrt()
+    row[NUM_BLOCKS + 1] = torch.maximum(-low, high)
 
 
 @lru_cache(maxsize=64)

@@ -261,10 +261,10 @@ class _Clock:
     def stats(self) -> dict[str, Any]:
         if not self._count[True]:
             return {}
-        stats: dict[str, Any] = {"steps_by_operation": self._count[True]}
+        stats: dict[str, Any] = {"op_steps": self._count[True]}
         seconds = self._spent[True] / self._count[True]
-        stats["seconds_by_operation"] = round(seconds, 4)
+        stats["op_step_seconds"] = round(seconds, 4)
         if self._count[False]:
             others = self._spent[False] / self._count[False]
-            stats["times_of_other_steps"] = round(seconds / max(others, 1e-9), 2)
+            stats["op_step_cost"] = round(seconds / max(others, 1e-9), 2)
         return stats

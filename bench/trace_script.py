@@ -1,0 +1,42 @@
+"""The loop of the tracing benchmark as a script, for tools that run scripts themselves.
+
+    python bench/trace_script.py STEPS OUT
+
+Writes the CPU and wall seconds a step, after one that is not counted, to OUT as JSON.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from everybit.drill.gpt import GPT
+from everybit.drill.text import Batches, standard_library_bytes
+from guard_worker import BATCH, CONFIG, CONTEXT
+
+
+def main():
+    torch.manual_seed(0)
+    num_steps, out = int(sys.argv[1]), sys.argv[2]
+    model = GPT(CONFIG)
+    optimizer = torch.optim.AdamW(model.parameters())
+    batches = Batches(standard_library_bytes(1 << 20), batch=BATCH, context=CONTEXT, seed=0)
+    for number in range(num_steps + 1):
+        if number == 1:
+            cpu, wall = time.process_time(), time.perf_counter()
+        optimizer.zero_grad()
+        tokens, targets = batches.next()
+        loss = model(tokens, targets)
+        loss.backward()
+        optimizer.step()
+    seconds = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+    Path(out).write_text(json.dumps({k: v / num_steps for k, v in seconds.items()}))
+
+
+if __name__ == "__main__":
+    main()
