@@ -267,7 +267,7 @@ class Config:
         try:
             return replace(self, **converted)
         except ConfigError as error:
-            raise ConfigError(error.what, where=where) from None
+            raise ConfigError(error.what, where=where, todo=error.todo) from None
 
     def recorded(self) -> dict[str, Any]:
         """Return the settings as a run's record keeps them: addresses without their secrets."""
