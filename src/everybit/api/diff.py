@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from everybit.api.diff_evaluations import compare_run_evaluations
 from everybit.api.diff_files import diff_files
 from everybit.core.errors import PathError, UsageError
+from everybit.core.link import Link
 from everybit.core.verdict import Coverage, Skipped, Verdict
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from everybit.diff.outcome import Outcome
-    from everybit.diff.side import RankSide, RunSide
+    from everybit.diff.side import RankSide, RunSide, SealedStep
     from everybit.ledger import LogReader, RunReader
 
 
@@ -25,6 +28,8 @@ def diff(
     b: str | os.PathLike[str],
     *,
     progress: Callable[[int], None] | None = None,
+    zoom: bool = False,
+    zooming: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Verdict:
     """Find the first value at which two runs part, or the tensors that two files differ in.
 
@@ -32,6 +37,10 @@ def diff(
         a: A run folder, or a model file or a folder of them.
         b: Another of the same sort.
         progress: Told the bytes read, of files and folders.
+        zoom: Of runs: run their programs again up to the step at which they part, as far as that
+            can be done here, and find the first operation that reads or gives other bits. What
+            they print and write is kept apart, and dropped.
+        zooming: Told which run is computed again, how many steps are done, and of how many.
 
     Returns:
         The verdict. `first` is the first value that parts with its kind, None where none does;
@@ -52,7 +61,12 @@ def diff(
         raise UsageError(
             f"{run} is a run and {other} is not", todo="give two runs, or two files or folders"
         )
-    outcome = _diff_runs(*paths) if sorts[0] else diff_files(*paths, progress=progress)
+    if zoom and not sorts[0]:
+        raise UsageError("only runs are computed again, not files", todo="leave out --zoom")
+    if sorts[0]:
+        outcome = _diff_runs(*paths, zooming=zooming if zoom else None)
+    else:
+        outcome = diff_files(*paths, progress=progress)
     seconds = round(time.perf_counter() - began, 3)
     return Verdict(
         command="diff",
@@ -77,12 +91,26 @@ def _is_run(path: Path) -> bool:
         raise PathError.from_os_error(error, path) from error
 
 
-def _diff_runs(a: Path, b: Path) -> Outcome:
+def _diff_runs(a: Path, b: Path, *, zooming: Callable[[str, int, int], None] | None) -> Outcome:
     from everybit.diff.runs import diff_runs
     from everybit.ledger import open_run
 
     runs = open_run(a), open_run(b)
-    outcome = diff_runs(_run_side(runs[0], "A", a), _run_side(runs[1], "B", b))
+    sides = _run_side(runs[0], "A", a), _run_side(runs[1], "B", b)
+    outcome = diff_runs(*sides)
+    if zooming is not None:
+        from everybit.api.zoom import zoom
+
+        readers = dict(zip("AB", runs, strict=True))
+        outcome = zoom(
+            outcome,
+            *sides,
+            lambda side, rank, step: readers[side].log(rank).step(step),
+            progress=zooming,
+        )
+    evaluation = compare_run_evaluations(*runs)
+    if evaluation is not None:
+        outcome = replace(outcome, comparison={"evaluation": evaluation})
     # Asked only now: damage inside an intact frame shows once it has been read.
     skipped = [skip for run, side in zip(runs, "AB", strict=True) for skip in _not_read(run, side)]
     return replace(outcome, coverage=outcome.coverage + Coverage(skipped=tuple(skipped)))
@@ -109,11 +137,18 @@ def _rank_side(log: LogReader) -> RankSide:
 
     every = (log.header.get("config") or {}).get("every", 0)
     missed_end, cut_short = _end_of(log)
+    layout = log.name_lists()
+    streams = {
+        number: names for number, (link, names) in (layout or {}).items() if link is Link.RNG
+    }
     return RankSide(
         rank=log.rank,
         starts=log.inits(),
-        steps=log.steps(),
-        reread=log.steps,
+        steps=log.steps(arrays=True, sums=False),
+        reread=lambda: log.steps(arrays=True, sums=False),
+        whole=log.step,
+        sealed=lambda: _sealed(log, streams),
+        layout=layout,
         attempt=log.attempt,
         step_range=log.step_range,
         every=every if type(every) is int and every > 0 else 0,
@@ -123,7 +158,41 @@ def _rank_side(log: LogReader) -> RankSide:
         ),
         missed_end=missed_end,
         cut_short=cut_short,
+        configurations=lambda: _configurations(log),
+        samples=getattr(log, "samples", None),
+        repeats=_repeats(log),
     )
+
+
+def _sealed(log: LogReader, streams: Mapping[int, tuple[str, ...]]) -> Iterator[SealedStep]:
+    from everybit.diff.side import SealedStep
+    from everybit.ledger.step import TIMELESS, table_at
+
+    opened = partial(log.decode, arrays=True, sums=False)
+    for step, payload, begin, end in log.payloads(streams):
+        body, words = payload[TIMELESS:], {}
+        if end:
+            body = payload[TIMELESS:begin] + payload[end:]
+            words = table_at(payload, begin, streams)
+        yield SealedStep(step, body, words, partial(opened, payload))
+
+
+def _configurations(log: LogReader) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for observation in log.observations:
+        if observation.kind == "configuration":
+            yield observation.step, observation.data
+
+
+def _repeats(log: LogReader) -> str:
+    """Return what proves that this rank computes the same bits again, in words."""
+    coverage = log.coverage
+    if coverage is None or any("does not repeat" in skip.why for skip in coverage.skipped):
+        return ""
+    counts = {each.what: each.count for each in coverage.checked}
+    again = counts.get("calls of a model computed again", 0)
+    if not again or any(finding.rule.startswith("CMP") for finding in log.findings):
+        return ""
+    return f"{again} of its calls were computed again and gave the same bits"
 
 
 def _end_of(log: LogReader) -> tuple[str, str]:

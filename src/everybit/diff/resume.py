@@ -7,16 +7,18 @@ other run's record holds after some step, both are compared from the next step o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from everybit.core.link import Link
 from everybit.diff.link_difference import compare_tables
 from everybit.diff.names import align
+from everybit.diff.side import SealedStep
 from everybit.diff.starts import overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from everybit.core.finding import Finding
     from everybit.core.observation import StepRecord, TensorTable
@@ -205,12 +207,24 @@ def _is_held(state: TensorTable, update: TensorTable) -> bool:
     return all(ours[at] == theirs[there] for at, there in pairing.pairs)
 
 
+def _moved(open_step: Callable[[], StepRecord], offset: int) -> StepRecord:
+    record = open_step()
+    return replace(record, step=record.step + offset)
+
+
 def _shifted(side: RankSide, offset: int) -> RankSide:
     def moved(step: int | None) -> int | None:
         return None if step is None else step + offset
 
     own = side.step_range
     whole, configurations, samples = side.whole, side.configurations, side.samples
+    sealed = side.sealed
+
+    def shifted_sealed() -> Iterator[SealedStep]:
+        assert sealed is not None
+        for each in sealed():
+            opened = partial(_moved, each.open, offset)
+            yield SealedStep(each.step + offset, each.body, each.streams, opened)
 
     def shifted_whole(step: int) -> StepRecord | None:
         record = whole(step - offset) if whole is not None else None
@@ -227,6 +241,7 @@ def _shifted(side: RankSide, offset: int) -> RankSide:
 
     return replace(
         side,
+        sealed=shifted_sealed if sealed is not None else None,
         whole=shifted_whole if whole is not None else None,
         configurations=shifted_configurations if configurations is not None else None,
         samples=shifted_samples if samples is not None else None,

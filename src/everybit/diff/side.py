@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from everybit.core.finding import Finding
+    from everybit.core.link import Link
     from everybit.core.observation import StepRecord, TensorTable
     from everybit.core.samples import SampleRecord
 
@@ -31,6 +32,23 @@ class Gap:
         )
 
 
+class SealedStep(NamedTuple):
+    """A step that need not be opened where the other side's holds the same.
+
+    Attributes:
+        step: Its number.
+        body: All that the record holds besides its number, its times and the random streams, byte
+            by byte.
+        streams: The words of the random streams, by name.
+        open: Returns the record (without block sums, and with arrays as digests).
+    """
+
+    step: int
+    body: bytes
+    streams: Mapping[str, int]
+    open: Callable[[], StepRecord]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSide:
     """One rank of one run.
@@ -41,6 +59,9 @@ class RankSide:
         steps: Records, ascending by step. Read once.
         reread: Yields the records once more, to look for the state that another run starts from.
         whole: Returns one step's record with its block sums, which `steps` may lack.
+        sealed: Yields the records unopened. Where both sides have them and the same `layout`, equal
+            bodies are equal records.
+        layout: What the bodies mean by the numbers of lists of names.
         attempt: How often the rank was started before.
         step_range: From the first step on record to the last.
         every: Cadence of the recorded steps; 0 where it is not known.
@@ -58,6 +79,8 @@ class RankSide:
     steps: Iterable[StepRecord] = ()
     reread: Callable[[], Iterable[StepRecord]] | None = None
     whole: Callable[[int], StepRecord | None] | None = None
+    sealed: Callable[[], Iterable[SealedStep]] | None = None
+    layout: Mapping[int, tuple[Link, tuple[str, ...]]] | None = None
     attempt: int = 0
     step_range: range = range(0)
     every: int = 1

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord
+from everybit.diff.link_difference import LinkDifference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from everybit.diff.link_difference import LinkDifference
     from everybit.diff.parting import Parting
 
     Words = dict[str, tuple[int | None, int | None]]
@@ -44,17 +44,34 @@ class Streams:
         """Keep streams back that have differed from the start; return the other differences."""
         self._now = next((each for each in differences if each.link is Link.RNG), None)
         names = {name for name, *_ in self._now.differing} if self._now is not None else set()
-        here = _words(a, b)
+        others = [each for each in differences if each.link is not Link.RNG]
+        parted = self._note(_words(a, b), names, others=bool(others))
+        return differences if parted else others
+
+    def differ(self, a: Mapping[str, int], b: Mapping[str, int]) -> bool:
+        """Do the same for a step of which nothing but streams may differ; return whether it parts.
+
+        Args:
+            a: The words of A's streams, by name.
+            b: Those of B's.
+        """
+        names = {name for name, word in a.items() if name in b and b[name] != word}
+        here = {name: (a.get(name), b.get(name)) for name in (*a, *b)}
+        differing = tuple((name, a[name], b[name]) for name in sorted(names))
+        self._now = LinkDifference(link=Link.RNG, differing=differing) if names else None
+        return self._note(here, names, others=False)
+
+    def _note(self, here: Words, names: set[str], *, others: bool) -> bool:
+        """Take note of the streams of a step; return whether one parts that has agreed before."""
         moved = self._moving(here) & names
         parted = self._agreed & names
-        others = [each for each in differences if each.link is not Link.RNG]
         if not others and not parted:
             # Drawn from, and every value of the step agrees all the same.
             self._harmless |= moved
         self._suspects = (moved - self._harmless) | parted
         self._agreed |= here.keys() - names
         self._latest = here
-        return differences if parted else others
+        return bool(parted)
 
     def blame(self, parting: Parting, after: Sequence[object]) -> Parting:
         """Put the streams that were drawn from in front of the other differences of the parting.

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord
 from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
 from everybit.diff.parting import Parting
 from everybit.diff.resume import Forgotten, Shift, align_resumed, is_resumed
+from everybit.diff.side import SealedStep
 from everybit.diff.starts import overlay
 from everybit.diff.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from everybit.core.observation import TensorTable
     from everybit.diff.side import RankSide
 
-    Event = tuple[int, int, tuple[TensorTable, ...] | StepRecord]
+    Event = tuple[int, int, tuple[TensorTable, ...] | StepRecord | SealedStep]
+    Opened = tuple[int, int, tuple[TensorTable, ...] | StepRecord]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,19 +74,26 @@ def walk(a: RankSide, b: RankSide) -> Walked:
     a, b, shift, forgotten = align_resumed(a, b)
     walked = Walked(rank=a.rank, sides=(a, b), shift=shift, forgotten=forgotten)
     sides = (a, b)
-    streams = [_events(side, number, walked) for number, side in enumerate(sides)]
+    is_sealed = a.layout is not None and a.layout == b.layout and bool(a.sealed and b.sealed)
+    streams = [
+        _events(side, number, walked, is_sealed=is_sealed) for number, side in enumerate(sides)
+    ]
+    counts: dict[tuple[int, bytes], int] = {}
     heads = [next(stream, None) for stream in streams]
     while heads[0] is not None and heads[1] is not None:
         one, other = heads[0], heads[1]
         if one[:2] == other[:2]:
-            walked.parting = _compare(one, other, sides, walked)
+            walked.parting = _side_by_side(one, other, sides, walked, counts)
             turn = [0, 1]
         else:
             behind = int(other[:2] < one[:2])
-            walked.parting = _alone((one, other)[behind], behind, sides, walked)
+            walked.parting = _alone(_opened((one, other)[behind]), behind, sides, walked)
             turn = [behind]
         if walked.parting is not None:
-            after = [next(streams[number], None) for number in turn]
+            after = [
+                _opened(event) if (event := next(streams[number], None)) else None
+                for number in turn
+            ]
             walked.parting = walked.streams.blame(walked.parting, after)
             return walked
         for number in turn:
@@ -92,15 +101,47 @@ def walk(a: RankSide, b: RankSide) -> Walked:
     return walked
 
 
-def _events(side: RankSide, number: int, walked: Walked) -> Iterator[Event]:
+def _side_by_side(
+    one: Event,
+    other: Event,
+    sides: tuple[RankSide, RankSide],
+    walked: Walked,
+    counts: dict[tuple[int, bytes], int],
+) -> Parting | None:
+    a, b = one[2], other[2]
+    if not (isinstance(a, SealedStep) and isinstance(b, SealedStep) and a.body == b.body):
+        return _compare(_opened(one), _opened(other), sides, walked)
+    if walked.streams.differ(a.streams, b.streams):
+        return _compare(_opened(one), _opened(other), sides, walked)
+    # Bodies of one length and head hold as many values as each other.
+    key = len(a.body), a.body[:16]
+    if key not in counts:
+        record = a.open()
+        counts[key] = sum(len(t.names) for t in record.tables) + len(record.losses)
+    walked.num_values += counts[key]
+    walked.num_steps += 1
+    walked.last_agreed = a.step
+    return None
+
+
+def _opened(event: Event) -> Opened:
+    """Return an event with its record opened."""
+    step, place, record = event
+    return step, place, record.open() if isinstance(record, SealedStep) else record
+
+
+def _events(side: RankSide, number: int, walked: Walked, *, is_sealed: bool) -> Iterator[Event]:
     """Yield `(step, 0, tables)` and `(step, 1, record)` in the order in which they happened."""
+    records: Iterable[Any] = side.steps
+    if is_sealed and side.sealed is not None:
+        records = side.sealed()
     starts = (
         (step, tuple(table for _, tables in group for table in tables))
         for step, group in groupby(side.starts, key=lambda start: start[0])
     )
     start = next(starts, None)
     latest = -1
-    for record in side.steps:
+    for record in records:
         while start is not None and start[0] <= record.step:
             yield start[0], 0, start[1]
             start = next(starts, None)
@@ -115,7 +156,7 @@ def _events(side: RankSide, number: int, walked: Walked) -> Iterator[Event]:
 
 
 def _compare(
-    a: Event, b: Event, sides: tuple[RankSide, RankSide], walked: Walked
+    a: Opened, b: Opened, sides: tuple[RankSide, RankSide], walked: Walked
 ) -> Parting | None:
     step = a[0]
     if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
@@ -208,7 +249,7 @@ def _compare_starts(
 
 
 def _alone(
-    event: Event, number: int, sides: tuple[RankSide, RankSide], walked: Walked
+    event: Opened, number: int, sides: tuple[RankSide, RankSide], walked: Walked
 ) -> Parting | None:
     """Judge an event that only side `number` has: a difference, or something not to compare."""
     step, _, record = event

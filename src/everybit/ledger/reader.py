@@ -17,12 +17,12 @@ from everybit.ledger.process import Liveness, ProcessIdentity
 from everybit.ledger.record import as_coverage, as_end, as_finding, as_header, as_observation
 from everybit.ledger.samples import decode_samples
 from everybit.ledger.scan import Intact, scan_frames
-from everybit.ledger.step import decode_step, decode_tables
+from everybit.ledger.step import decode_step, decode_tables, find_table, number_of
 from everybit.ledger.tail import EarlierLog
 from everybit.ledger.window import WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from everybit.core.finding import Finding
@@ -127,6 +127,36 @@ class LogReader:
             self._index.step_offsets,
             lambda payload, _flags: decode_step(payload, self._names_of, arrays=arrays, sums=sums),
         )
+
+    def payloads(self, apart: Collection[int] = ()) -> Iterator[tuple[int, bytes, int, int]]:
+        """Yield each step's number, its payload as it lies in the log, and where a table lies.
+
+        Args:
+            apart: Numbers of lists of names; the first table of one of these is looked for.
+
+        Yields:
+            The number, the payload (for `decode`), and begin and end of the table (0 with none).
+        """
+        yield from self._read(
+            self._index.step_offsets,
+            lambda payload, _flags: (
+                number_of(payload),
+                bytes(payload),
+                *find_table(payload, apart),
+            ),
+        )
+
+    def decode(self, payload: bytes, *, arrays: bool = False, sums: bool = True) -> StepRecord:
+        """Return the step record of a payload of this log."""
+        return decode_step(memoryview(payload), self._names_of, arrays=arrays, sums=sums)
+
+    def name_lists(self) -> dict[int, tuple[Link, tuple[str, ...]]] | None:
+        """Return what each number of a list of names means; None where there are very many."""
+        numbers = self._index.names
+        if len(numbers) > _MAX_CACHED_NAMES:
+            return None
+        found = {number: self._names_of(number) for number in numbers}
+        return {number: names for number, names in found.items() if names is not None}
 
     def facts(self) -> Iterator[StepFacts]:
         """Yield the step records without their digests, in order: several times as fast."""

@@ -29,7 +29,7 @@ from everybit.ledger.payload import PayloadError
 from everybit.ledger.sums import decode_sums, sum_ids, sum_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from everybit.core.link import Link
 
@@ -43,6 +43,7 @@ SKIPPED: Final = 1
 TAINTED: Final = 2
 HAS_SCALARS: Final = 4
 HAS_SUMS: Final = 8
+_STEP: Final = struct.Struct("<Q")
 _COUNT: Final = struct.Struct("<I")
 _NUMBER: Final = struct.Struct("<d")
 #: Bytes of a scalar beside its name: the name's length and the value.
@@ -117,6 +118,46 @@ def _table_parts(tables: Sequence[TensorTable], ids: Iterable[int]) -> list[byte
     for table, table_id in zip(tables, ids, strict=True):
         parts += (_TABLE.pack(table_id, len(table.names)), encode_words(table.digests))
     return parts
+
+
+#: Where in a payload that begins which does not depend on when and how fast the step ran.
+TIMELESS: Final = 32
+
+
+def number_of(payload: memoryview) -> int:
+    """Return the step of a payload that an index found in order."""
+    (step,) = _STEP.unpack_from(payload)
+    return int(step)
+
+
+def find_table(payload: memoryview, ids: Collection[int]) -> tuple[int, int]:
+    """Return where the first table of one of these ids begins and ends; (0, 0) with none.
+
+    Raises:
+        PayloadError: The payload is no step.
+    """
+    if len(payload) < HEAD.size:
+        raise PayloadError("shorter than a step's head")
+    _, _, _, _, flags, optimizer_bytes, num_losses, num_tables = HEAD.unpack_from(payload)
+    at = HEAD.size + optimizer_bytes + 8 * num_losses
+    if flags & HAS_SCALARS:
+        at = _scalars_end(payload, at)
+    for _ in range(num_tables):
+        if at + _TABLE.size > len(payload):
+            raise PayloadError("its tables do not fit into it")
+        table_id, count = _TABLE.unpack_from(payload, at)
+        end = at + _TABLE.size + 8 * count
+        if table_id in ids:
+            return at, end
+        at = end
+    return 0, 0
+
+
+def table_at(payload: bytes, at: int, names: Mapping[int, tuple[str, ...]]) -> dict[str, int]:
+    """Return the words of a table by name, given where it begins and the names of each id."""
+    table_id, count = _TABLE.unpack_from(payload, at)
+    words = struct.unpack_from(f"<{count}Q", payload, at + _TABLE.size)
+    return dict(zip(names[table_id], words, strict=False))
 
 
 def step_number(payload: memoryview) -> tuple[int, list[int]]:
