@@ -57,6 +57,7 @@ def drill(
     sites: Sequence[str] = (),
     dtypes: Sequence[str] = (),
     closure: bool = False,
+    ranks: int = 1,
     results: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = lambda *_: None,
@@ -74,6 +75,8 @@ def drill(
         dtypes: Of the built-in models, or of the script's tensors; all where empty.
         closure: Train the built-in models through `guard.step`, under the policy `rewind`: what is
             found is undone, and the step is computed again.
+        ranks: Processes as which the script trains, as `torchrun` would start them; each fault is
+            one rank's. The built-in models have faults of ranks in any case.
         results: A file that keeps each outcome: asked again with the same options, the drill goes
             on where it was ended.
         out: Where to write the page.
@@ -100,6 +103,11 @@ def drill(
             where=target,
             todo="leave out --closure; docs/rewind.md shows how a loop is changed to have one",
         )
+    if ranks < 1 or (ranks > 1 and target is None):
+        raise UsageError(
+            f"{ranks} ranks" if ranks < 1 else "--ranks without a script",
+            todo="name a script that trains on several ranks, and 2 or more of them",
+        )
     with ExitStack() as stack:
         if target is None:
             plan, executor = _builtin(faults, seed, count, sites, dtypes, closure)
@@ -109,7 +117,7 @@ def drill(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="everybit-drill-"))
             plan, executor = prepare(
                 target, args, faults=faults, seed=seed, workers=count, steps=steps,
-                sites=sites, dtypes=dtypes, folder=Path(folder),
+                sites=sites, dtypes=dtypes, ranks=ranks, folder=Path(folder),
             )  # fmt: skip
         kept = stack.enter_context(Results(Path(results) if results is not None else None, plan))
         waiting = [trial for trial in plan.trials if trial.key not in kept.outcomes]

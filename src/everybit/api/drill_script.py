@@ -30,11 +30,13 @@ def prepare(
     steps: int,
     sites: Sequence[str],
     dtypes: Sequence[str],
+    ranks: int,
     folder: Path,
 ) -> tuple[Plan, Executor]:
     """Train the script undisturbed, twice, and plan a drill on what was seen.
 
-    `folder` is one for files that the workers read.
+    With `ranks` above 1 it is so many processes each time, as `torchrun` would start them. `folder`
+    is one for files that the workers read.
 
     Raises:
         PathError: The script cannot be read.
@@ -43,15 +45,17 @@ def prepare(
     """
     from everybit.drill.executor import LocalProcesses
     from everybit.drill.plan import plan_script
-    from everybit.drill.trial import Site
+    from everybit.drill.trial import RANKED, Site
     from everybit.drill.trying import SETTINGS
 
     find_program(target, module=False)
-    spec = {"target": target, "args": list(args), "steps": steps}
+    spec = {"target": target, "args": list(args), "steps": steps, "ranks": ranks}
     asked = folder / "spec.json"
     asked.write_text(json.dumps(spec), encoding="utf-8")
     clean, again = (_survey(target, asked, folder / f"survey{i}.json") for i in range(2))
     _check(target, clean, again)
+    if ranks > 1:
+        clean["sites"] += [str(site) for site in RANKED]
     found = [Site(name) for name in clean["sites"] if not sites or name in sites]
     chosen = [name for name in clean["dtypes"] if not dtypes or name in dtypes]
     if not found or not chosen:
@@ -68,6 +72,7 @@ def prepare(
         seed=seed,
         steps=min(steps, len(clean["words"])),
         settings=SETTINGS,
+        ranks=ranks,
     )
     asked.write_text(json.dumps({**spec, "clean": clean, "settings": SETTINGS}), encoding="utf-8")
     return plan, LocalProcesses(workers, command=(*_COMMAND, str(asked)))
@@ -108,8 +113,9 @@ def _check(target: str, clean: dict[str, Any], again: dict[str, Any]) -> None:
             where=target,
             todo="name a script that trains in its own process",
         )
-    if clean["words"] != again["words"]:
-        pairs = zip(clean["words"], again["words"], strict=False)
+    one, two = (each.get("by_rank", [each["words"]]) for each in (clean, again))
+    if one != two:
+        pairs = zip(zip(*one, strict=False), zip(*two, strict=False), strict=False)
         step = next((i for i, (a, b) in enumerate(pairs) if a != b), len(clean["words"]))
         raise UsageError(
             f"it does not repeat: run twice, step {step} has other bits",

@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,9 @@ def main() -> None:
 
 
 def _in_child(spec: Mapping[str, Any], trial: Trial) -> Outcome:
-    """Run the script in a child that has everything imported already."""
+    """Run the script in a child that has everything imported already; in several, with ranks."""
+    if trial.ranks > 1:
+        return _in_ranks(spec, trial)
     from everybit.drill.executor import ended
     from everybit.drill.trial import Outcome
 
@@ -61,8 +64,66 @@ def _in_child(spec: Mapping[str, Any], trial: Trial) -> Outcome:
         return Outcome.from_json(json.loads(out.read_text(encoding="utf-8")))
 
 
+def _in_ranks(spec: Mapping[str, Any], trial: Trial) -> Outcome:
+    """Run the script as several ranks, of which one is struck."""
+    from everybit.drill.ranked import judge_ranks
+    from everybit.drill.ranks import RanksFailedError, in_ranks
+    from everybit.drill.trial import Fate, Outcome
+
+    try:
+        told = in_ranks(trial.ranks, lambda rank: _try_as(spec, trial, rank))
+    except RanksFailedError as error:
+        return Outcome(trial=trial, fate=Fate.UNTRIED, detail=str(error))
+    clean = spec["clean"]
+    words = [hash(tuple(step)) for step in zip(*clean["by_rank"], strict=False)]
+    return judge_ranks(trial, told, {**clean, "words": words})
+
+
+def _try_as(spec: Mapping[str, Any], trial: Trial, rank: int) -> dict[str, Any]:
+    """Train under a Guard as one rank, with the trial's fault where it is the one struck."""
+    import logging
+
+    from everybit.core.config import Config
+    from everybit.drill.rank_faults import Beneath, struck_rank
+    from everybit.drill.ranked import told_of
+    from everybit.drill.script import ScriptTraining, computed_of
+    from everybit.drill.trial import RANKED, Site
+    from everybit.guard import Guard
+
+    logging.getLogger("everybit").setLevel(logging.CRITICAL)
+    if trial.site not in RANKED and rank != struck_rank(trial):
+        trial = replace(trial, site=Site.CLEAN)
+    computed = computed_of(spec["clean"]["computed"])
+    with tempfile.TemporaryDirectory(prefix="everybit-drill-") as folder, Beneath() as beneath:
+        training = ScriptTraining(spec["steps"], trial, computed, rank=rank, beneath=beneath)
+        guard = Guard(run=Path(folder) / "run", config=Config().updated(spec["settings"]))
+        with guard:
+            raised = _run(spec, training)
+    planted = training.planted
+    return told_of(
+        guard.findings,
+        training.trained,
+        truth=planted.truth if planted else (),
+        absent=planted.absent if planted else "",
+        raised=raised,
+    )
+
+
 def _survey(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Train undisturbed and without a Guard."""
+    """Train undisturbed and without a Guard; with ranks, return what the first one saw."""
+    if spec.get("ranks", 1) == 1:
+        return _survey_one(spec)
+    from everybit.drill.ranks import RanksFailedError, in_ranks
+
+    try:
+        told = in_ranks(spec["ranks"], lambda _: _survey_one(spec))
+    except RanksFailedError as error:
+        return {"raised": str(error), "words": []}
+    raised = next((one["raised"] for one in told if one["raised"]), "")
+    return {**told[0], "raised": raised, "by_rank": [one["words"] for one in told]}
+
+
+def _survey_one(spec: Mapping[str, Any]) -> dict[str, Any]:
     from everybit.drill.script import ScriptTraining
 
     training = ScriptTraining(spec["steps"])

@@ -32,6 +32,8 @@ from everybit.cli.output import emit
     is_flag=True,
     help="Train the built-in models through guard.step, which undoes what is found.",
 )
+@click.option("--ranks", type=int, default=1, metavar="N", show_default=True,
+              help="Start SCRIPT as so many ranks, as torchrun does; one errs.")  # fmt: skip
 @click.option("--results", type=click.Path(path_type=Path), metavar="FILE",
               help="Keep each outcome here; asked again, go on where it ended.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), metavar="page.html",
@@ -49,6 +51,7 @@ def command(
     sites: tuple[str, ...],
     dtypes: tuple[str, ...],
     closure: bool,
+    ranks: int,
     results: Path | None,
     out: Path | None,
     as_json: bool,
@@ -73,6 +76,7 @@ def command(
       everybit drill --results drill.jsonl --faults 20
       everybit drill --closure --faults 2
       everybit drill --steps 8 --faults 1 train.py --batch-size 4
+      everybit drill --ranks 3 --steps 8 --faults 1 train_ddp.py
     """
     from everybit.api.drill import drill
     from everybit.report.drill_text import render_drill, summary_of
@@ -97,6 +101,7 @@ def command(
         sites=sites,
         dtypes=dtypes,
         closure=closure,
+        ranks=ranks,
         results=results,
         out=out,
         progress=progress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ class Cause(StrEnum):
     `unproven`: as transient, of a model that has not repeated before. `nondeterministic`: they
     differ among themselves, or the operation adds up in no fixed order. `changed-after`: the call
     repeats exactly, but what it returned holds other bytes now, and no write was counted.
+    `race`: repeats differ among themselves on an accelerator, and agree when it is waited for after
+    each operation. `persistent`: what the repeats agree on is not what another device comes to.
     """
 
     TRANSIENT = "transient"
@@ -28,6 +30,35 @@ class Cause(StrEnum):
     UNPROVEN = "unproven"
     NONDETERMINISTIC = "nondeterministic"
     CHANGED_AFTER = "changed-after"
+    RACE = "race"
+    PERSISTENT = "persistent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What another device says of a call's failing part, which it has computed too.
+
+    Attributes:
+        device: Which one, in words: `the CPU`, `rank 1 (cuda:0)`.
+        first: Whether the first computation may be right; None where that is not known.
+        repeats: Whether the repeats may be.
+        proven: It stands on equal bits, or on a bound that no order of adding up exceeds; else on
+            an estimate.
+        how: What was compared, in words.
+        exact: Bits were compared, not distances.
+    """
+
+    device: str
+    first: bool | None
+    repeats: bool | None
+    proven: bool
+    how: str
+    exact: bool = False
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells the two apart, or speaks against both."""
+        return self.repeats is False or self.first is False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +89,9 @@ class Mismatch:
         changes: The first of them: `before` is what the repeats gave, `after` what was computed
             first.
         pattern: How they lie (core/pattern.py).
+        whole: The call was compared as a whole: which part erred is not known.
+        opinions: What other devices say.
+        not_asked: Why another device was not asked, by device.
     """
 
     step: int
@@ -82,6 +116,9 @@ class Mismatch:
     num_bits: int = 0
     changes: tuple[Change, ...] = ()
     pattern: Mapping[str, Any] | None = None
+    whole: bool = False
+    opinions: tuple[Opinion, ...] = ()
+    not_asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Certainty, Finding, Location, Severity, place_elements
@@ -13,7 +14,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_NAMED: Final = 8
-_SURE: Final = (Cause.TRANSIENT, Cause.REPEAT_ERRED)
+_SAYS: Final = {True: "may be right", False: "wrong", None: "not known"}
+_SURE: Final = (Cause.TRANSIENT, Cause.REPEAT_ERRED, Cause.PERSISTENT)
+_RACE: Final = (
+    "A fault of software, not of the device: a kernel reads what another has not written yet (a "
+    "stream of one's own, a non-blocking copy whose source is written again, a custom kernel). "
+    "TORCH_CUDA_SANITIZER=1 names the access; CUDA_LAUNCH_BLOCKING=1 hides it."
+)
+_PERSISTENT: Final = (
+    "The device gives the same wrong result again and again: take it out of service, test it, and "
+    "go back to a checkpoint from before it was used."
+)
+
+
+def weighed(found: Mismatch) -> Mismatch:
+    """Return a mismatch with what other devices say of it in its counts and its cause.
+
+    One that speaks for the repeats counts for them. One that has another result than the repeats
+    speaks for a device that goes on erring: `persistent`, whatever came first. A bound that the
+    first computation breaks and the repeats keep makes a transient fault of what was unproven.
+    """
+    num_for, num_against, cause = found.num_for, found.num_against, found.cause
+    for each in found.opinions:
+        if not each.tells:
+            continue
+        if each.repeats is False:
+            num_against += 1
+            bounded = each.proven and not each.exact
+            if bounded or (cause is Cause.TRANSIENT and each.first is not False):
+                cause = Cause.PERSISTENT
+        else:
+            num_for += 1
+            if each.proven and each.repeats and cause is Cause.UNPROVEN and not each.exact:
+                cause = Cause.TRANSIENT
+    return replace(found, num_for=num_for, num_against=num_against, cause=cause)
 
 
 def judge_mismatch(found: Mismatch) -> Finding:
@@ -29,6 +63,7 @@ def judge_mismatch(found: Mismatch) -> Finding:
     )
     evidence = _evidence(found)
     place = f"module {found.module}" if found.module else "the model's own code"
+    place = "the model" if found.whole else place
     kind = "gradient" if found.link is Link.GRAD else "output"
     operation = f" ({found.operation})" if found.operation else ""
     if found.cause is Cause.NONDETERMINISTIC:
@@ -65,6 +100,14 @@ def judge_mismatch(found: Mismatch) -> Finding:
             "Something that only the first call does (a cache that is filled, a kernel that is "
             "chosen) gives this too. Where it comes again, take the device out of service."
         )
+    if found.cause is Cause.RACE:
+        message += "; it repeats where each operation is waited for: a race of software"
+        remedy = _RACE
+    if found.cause is Cause.PERSISTENT:
+        message += f"; another device has another result: {_told_by(found, repeats=False)}"
+        remedy = _PERSISTENT
+    elif told := _told_by(found, repeats=True):
+        message += f"; {told} agrees with the repeats"
     sure = found.cause in _SURE
     return rule("CMP701").finding(
         message,
@@ -72,8 +115,13 @@ def judge_mismatch(found: Mismatch) -> Finding:
         evidence=evidence,
         remedy=remedy,
         severity=None if sure else Severity.WARNING,
-        certainty=Certainty.PROOF if sure else Certainty.STRONG,
+        certainty=Certainty.PROOF if sure and _is_proven(found) else Certainty.STRONG,
     )
+
+
+def _is_proven(found: Mismatch) -> bool:
+    against = [each for each in found.opinions if each.repeats is False]
+    return found.cause is not Cause.PERSISTENT or any(each.proven for each in against)
 
 
 def judge_unrepeatable(found: Unrepeatable, *, step: int, rank: int, cost: float | None) -> Finding:
@@ -107,6 +155,12 @@ def judge_unrepeatable(found: Unrepeatable, *, step: int, rank: int, cost: float
     )
 
 
+def _told_by(found: Mismatch, *, repeats: bool) -> str:
+    """Return the devices that speak for the repeats, or against them."""
+    names = [each.device for each in found.opinions if each.tells and each.repeats is repeats]
+    return ", ".join(names)
+
+
 def _evidence(found: Mismatch) -> Mapping[str, Any]:
     evidence: dict[str, Any] = {
         "verdict": str(found.cause),
@@ -115,6 +169,15 @@ def _evidence(found: Mismatch) -> Mapping[str, Any]:
         "computations_that_do_not": found.num_against,
         "repeated_exactly_before": found.num_exact,
     }
+    for each in found.opinions:
+        evidence.setdefault("elsewhere", {})[each.device] = {
+            "first": _SAYS[each.first],
+            "repeats": _SAYS[each.repeats],
+            "proven": each.proven,
+            "how": each.how,
+        }
+    if found.not_asked:
+        evidence["not_computed_elsewhere"] = dict(found.not_asked)
     if found.operation:
         evidence["operation"] = found.operation
     if found.outputs:

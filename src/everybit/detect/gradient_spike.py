@@ -28,6 +28,14 @@ class GradientBand:
     largest: float = -math.inf
     norms: dict[str, float] = field(default_factory=dict)
 
+    def doubts(self, numbers: StepNumbers) -> bool:
+        """Whether the norm would be a spike; nothing is added."""
+        norm = numbers.gradient_norm
+        if numbers.skipped or not math.isfinite(norm) or norm <= 0:
+            return False
+        place = self.band.place(math.log(norm), floor=_FLOOR)
+        return place is not None and bool(why_gradient_spike(place, largest=self.largest))
+
     def judge(self, numbers: StepNumbers) -> Finding | None:
         """Return a finding where the norm is a spike; it joins the band either way."""
         norm = numbers.gradient_norm

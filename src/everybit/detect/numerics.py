@@ -141,6 +141,13 @@ class NumericsJudge:
         """Whether a loss would be a spike in the step of any optimizer."""
         return any(stream.losses.doubts(loss) for stream in self._streams.values())
 
+    def doubts_norm(self, numbers: StepNumbers) -> bool:
+        """Whether the gradient norm of an update that begins would be a spike, and be told."""
+        if self.broken_since is not None or numbers.step <= self._quiet_until:
+            return False
+        stream = self._streams.get(numbers.optimizer)
+        return stream is not None and stream.gradients.doubts(numbers)
+
     def phase(self, name: str = "") -> None:
         """Begin a new phase: nothing that was usual before is a measure any more."""
         self.num_phases += 1

@@ -84,6 +84,8 @@ def outcome_of(
 def names(finding: Finding, where: Location) -> bool:
     """Whether a finding names the tensor, or the module, that was hit."""
     found = finding.where
+    if where.rank is not None and found.rank not in (None, where.rank):
+        return False
     if where.parameter is not None and found.parameter is not None:
         return (found.parameter, found.tensor or "") == (where.parameter, where.tensor or "")
     return found.module is not None and found.module == (where.module or "")

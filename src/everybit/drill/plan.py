@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from everybit.core.errors import UsageError
 from everybit.drill.subjects import DTYPES, SUBJECTS
 from everybit.drill.training_run import STEPS
-from everybit.drill.trial import SHAPES, Shape, Site, Trial
+from everybit.drill.trial import RANKED, SHAPES, Shape, Site, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +24,8 @@ _ONE_DTYPE = frozenset({Site.CLEAN, Site.LOSS, Site.BATCH, Site.RNG})
 _FIRST, _LAST = 2, STEPS - 4
 #: Steps of a clean trial.
 _CLEAN_STEPS = 40
+#: Ranks of the built-in models: the fewest of which one is in the minority.
+RANKS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +80,19 @@ def plan_builtin(
         if sites is not None and site not in (*sites, Site.CLEAN):
             continue
         having = [name for name in subjects if name in _HAVING.get(site, subjects)]
-        for dtype in dtypes if having else ():
+        ranks = RANKS if site in RANKED else 1
+        if site is Site.CLEAN and (sites is None or any(one in RANKED for one in sites)):
+            trials += [
+                _draw(seed, name, dtypes[0], site, shapes[0], 0, ranks=RANKS) for name in having
+            ]
+        # A job of several processes takes long: one dtype stands for all.
+        chosen = dtypes[:1] if ranks > 1 else dtypes
+        for dtype in chosen if having else ():
             for number, shape in enumerate(shapes):
                 count = len(having) if site is Site.CLEAN else faults
                 for index in range(count):
                     subject = having[(number + index) % len(having)]
-                    trials.append(_draw(seed, subject, dtype, site, shape, index))
+                    trials.append(_draw(seed, subject, dtype, site, shape, index, ranks=ranks))
     return Plan(seed=seed, faults=faults, trials=tuple(trials), settings=dict(settings))
 
 
@@ -96,6 +105,7 @@ def plan_script(
     seed: int,
     steps: int,
     settings: Mapping[str, Any],
+    ranks: int = 1,
 ) -> Plan:
     """Plan a drill on a script.
 
@@ -107,6 +117,7 @@ def plan_script(
         seed: The same seed plans the same trials.
         steps: Steps of each trial.
         settings: Of the Guard.
+        ranks: Processes that train together; one of them is struck.
 
     Raises:
         UsageError: Fewer than one fault a cell, or too few steps.
@@ -116,7 +127,7 @@ def plan_script(
     if steps < _FIRST + 2:
         raise UsageError(f"{steps} steps a trial", todo=f"ask for {_FIRST + 2} or more")
     trials = [
-        _draw(seed, name, dtype, site, shape, index, last=max(_FIRST, steps - 3))
+        _draw(seed, name, dtype, site, shape, index, last=max(_FIRST, steps - 3), ranks=ranks)
         for site in sites
         for dtype in (dtypes[:1] if site in _ONE_DTYPE else dtypes)
         for shape in SHAPES[site]
@@ -126,21 +137,31 @@ def plan_script(
         seed=seed,
         faults=faults,
         trials=tuple(trials),
-        settings={**settings, "steps": steps},
+        settings={**settings, "steps": steps, **({"ranks": ranks} if ranks > 1 else {})},
     )
 
 
 def _draw(
-    seed: int, subject: str, dtype: str, site: Site, shape: Shape, index: int, last: int = _LAST
+    seed: int,
+    subject: str,
+    dtype: str,
+    site: Site,
+    shape: Shape,
+    index: int,
+    *,
+    last: int = _LAST,
+    ranks: int = 1,
 ) -> Trial:
     rng = random.Random(f"{seed} {subject} {dtype} {site} {shape} {index}")
     clean = site is Site.CLEAN
+    steps = STEPS if ranks > 1 else _CLEAN_STEPS
     return Trial(
         subject=subject,
         dtype=dtype,
         site=site,
         shape=shape,
-        step=_CLEAN_STEPS if clean else rng.randint(_FIRST, last),
+        step=steps if clean else rng.randint(_FIRST, last),
         seed=rng.getrandbits(31),
         index=index,
+        ranks=ranks,
     )

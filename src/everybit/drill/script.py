@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from everybit.drill.planting import Planted
+from everybit.drill.rank_faults import RankFault
 from everybit.drill.subjects import DTYPES
 from everybit.drill.training_run import Trained, words_of
-from everybit.drill.trial import CARRIED, COMPUTED, Site, Trial
+from everybit.drill.trial import CARRIED, COMPUTED, RANKED, Site, Trial
 from everybit.guard.discover import Discovery, roots_of
 from everybit.inject import ComputedListing, ComputedTarget, list_targets
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import nn
+
+    from everybit.drill.rank_faults import Beneath
 
 
 class EnoughError(SystemExit):
@@ -31,6 +34,8 @@ class ScriptTraining:
         steps: Updates after which the script is ended.
         trial: What to break; None breaks nothing, and lists what could be.
         computed: What the model computes, to choose from.
+        rank: This process's, of a job of several.
+        beneath: Lies beneath the Guard's own wrapper of `backward`, in such a job.
 
     Attributes:
         trained: Losses and bits of each step.
@@ -38,10 +43,18 @@ class ScriptTraining:
     """
 
     def __init__(
-        self, steps: int, trial: Trial | None = None, computed: Sequence[ComputedTarget] = ()
+        self,
+        steps: int,
+        trial: Trial | None = None,
+        computed: Sequence[ComputedTarget] = (),
+        *,
+        rank: int = 0,
+        beneath: Beneath | None = None,
     ) -> None:
         self.trained = Trained()
-        self.planted: Planted | None = None
+        self.planted: Planted | RankFault | None = None
+        self._rank = rank
+        self._beneath = beneath
         self._steps = steps
         self._trial = trial
         self._computed = computed
@@ -104,13 +117,29 @@ class ScriptTraining:
             self._listing = ComputedListing(self._model)
             self._listing.__enter__()
         elif self._trial.site is not Site.CLEAN:
-            self.planted = Planted(self._trial, self._model, optimizer, self._computed)
+            self.planted = self._planted(self._trial, self._model, optimizer)
             self.planted.__enter__()
             self.planted.before_step(0)
         # After those of the fault: what is ahead of it counts with it.
         optimizer.register_step_pre_hook(self._before_update)
         optimizer.register_step_post_hook(self._after_update)
         self._began = time.perf_counter()
+
+    def _planted(
+        self, trial: Trial, model: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> Planted | RankFault:
+        if trial.site not in RANKED:
+            return Planted(trial, model, optimizer, self._computed)
+        assert self._beneath is not None
+        return RankFault(
+            trial,
+            model,
+            optimizer,
+            self._computed,
+            count=lambda: len(self.trained.words),
+            rank=self._rank,
+            beneath=self._beneath,
+        )
 
     def _note_loss(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         result = self._backward(tensors, *args, **kwargs)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    Wrap = Callable[[nn.Module], nn.Module]
+
 #: The dtypes that subjects are trained in, weights and all.
 DTYPES: Final = {
     "float32": torch.float32,
@@ -103,8 +105,9 @@ class _Words(nn.Module):
         return scores
 
 
-def _gpt(dtype: torch.dtype, generator: torch.Generator) -> Training:
-    model = GPT(GPTConfig(layers=2, width=32, heads=2, context=16, vocabulary=64)).to(dtype)
+def _gpt(dtype: torch.dtype, generator: torch.Generator, wrap: Wrap) -> Training:
+    config = GPTConfig(layers=2, width=32, heads=2, context=16, vocabulary=64)
+    model = wrap(GPT(config).to(dtype))
 
     def batch() -> tuple[Tensor, ...]:
         tokens = torch.randint(64, (4, 17), generator=generator)
@@ -115,8 +118,8 @@ def _gpt(dtype: torch.dtype, generator: torch.Generator) -> Training:
     return Training(model, adamw, batch, model)
 
 
-def _cnn(dtype: torch.dtype, generator: torch.Generator) -> Training:
-    model = _Image().to(dtype)
+def _cnn(dtype: torch.dtype, generator: torch.Generator, wrap: Wrap) -> Training:
+    model = wrap(_Image().to(dtype))
 
     def batch() -> tuple[Tensor, ...]:
         images = torch.randn(8, 3, 12, 12, generator=generator).to(dtype)
@@ -129,8 +132,8 @@ def _cnn(dtype: torch.dtype, generator: torch.Generator) -> Training:
     return Training(model, sgd, batch, loss)
 
 
-def _lstm(dtype: torch.dtype, generator: torch.Generator) -> Training:
-    model = _Words().to(dtype)
+def _lstm(dtype: torch.dtype, generator: torch.Generator, wrap: Wrap) -> Training:
+    model = wrap(_Words().to(dtype))
 
     def batch() -> tuple[Tensor, ...]:
         tokens = torch.randint(64, (6, 13), generator=generator)
@@ -142,15 +145,16 @@ def _lstm(dtype: torch.dtype, generator: torch.Generator) -> Training:
     return Training(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), batch, loss)
 
 
-def _mlp(dtype: torch.dtype, generator: torch.Generator) -> Training:
-    model = nn.Sequential(
+def _mlp(dtype: torch.dtype, generator: torch.Generator, wrap: Wrap) -> Training:
+    plain = nn.Sequential(
         nn.Linear(20, 48),
         nn.LayerNorm(48),
         nn.GELU(),
         nn.Linear(48, 48),
         nn.Tanh(),
         nn.Linear(48, 4),
-    ).to(dtype)
+    )
+    model = wrap(plain.to(dtype))
 
     def batch() -> tuple[Tensor, ...]:
         return (torch.randn(16, 20, generator=generator).to(dtype),)
@@ -163,7 +167,7 @@ def _mlp(dtype: torch.dtype, generator: torch.Generator) -> Training:
 
 
 #: `{name: how it is built}`.
-SUBJECTS: Final[dict[str, Callable[[torch.dtype, torch.Generator], Training]]] = {
+SUBJECTS: Final[dict[str, Callable[[torch.dtype, torch.Generator, Wrap], Training]]] = {
     "gpt": _gpt,
     "cnn": _cnn,
     "lstm": _lstm,
@@ -171,13 +175,18 @@ SUBJECTS: Final[dict[str, Callable[[torch.dtype, torch.Generator], Training]]] =
 }
 
 
-def build(subject: str, dtype: str, seed: int = 0) -> Training:
+def build(
+    subject: str, dtype: str, seed: int = 0, *, wrap: Wrap = lambda model: model, rank: int = 0
+) -> Training:
     """Return a fresh training; the same arguments train with the same bits.
 
     Args:
         subject: A name in `SUBJECTS`.
         dtype: A name in `DTYPES`.
         seed: Of weights, dropout and batches; sets torch's random stream.
+        wrap: Puts the model into a wrapper, which is what the loop calls.
+        rank: Ranks have the same weights, and batches of their own.
     """
     torch.manual_seed(seed)
-    return SUBJECTS[subject](DTYPES[dtype], torch.Generator().manual_seed(seed + 1))
+    generator = torch.Generator().manual_seed(seed + 1 + 1000 * rank)
+    return SUBJECTS[subject](DTYPES[dtype], generator, wrap)

@@ -31,6 +31,9 @@ _EXACT: Final = frozenset(
         Site.PARAMETER_GRADIENT,
         Site.SAVED,
         Site.CHECKPOINT,
+        Site.SENT,
+        Site.RECEIVED,
+        Site.REPLICA,
     )
 )
 _LASTING: Final = frozenset({str(Shape.STUCK), str(Shape.INTERMITTENT)})

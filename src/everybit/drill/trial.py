@@ -29,6 +29,11 @@ class Site(StrEnum):
     BATCH = "batch"
     RNG = "rng"
     CHECKPOINT = "checkpoint"
+    SENT = "gradient-sent"
+    RECEIVED = "gradient-received"
+    REDUCTION = "reduction"
+    REPLICA = "replica"
+    RANK = "rank"
 
 
 class Shape(StrEnum):
@@ -82,6 +87,9 @@ COMPUTED: Final = {
     )
 }
 
+#: Sites of a job on several ranks: on one of them, or in what all of them get.
+RANKED: Final = (Site.SENT, Site.RECEIVED, Site.REDUCTION, Site.REPLICA, Site.RANK)
+
 _CLUSTERS = (
     Shape.FLIP,
     Shape.MULTI_BIT,
@@ -109,6 +117,11 @@ SHAPES: Final[dict[Site, tuple[Shape, ...]]] = {
     Site.BATCH: (Shape.FLIP, Shape.STRAY_WRITE, Shape.ZERO),
     Site.RNG: (Shape.FLIP, Shape.STRAY_WRITE),
     Site.CHECKPOINT: (Shape.FLIP, Shape.STRAY_WRITE, Shape.ZERO),
+    Site.SENT: (Shape.FLIP, Shape.ZERO),
+    Site.RECEIVED: (Shape.FLIP, Shape.STRIDED_16, Shape.ZERO),
+    Site.REDUCTION: (Shape.FLIP, Shape.STRIDED_16, Shape.ZERO),
+    Site.REPLICA: (Shape.FLIP, Shape.STRIDED_16, Shape.ZERO),
+    Site.RANK: (Shape.STUCK,),
 }
 
 
@@ -124,6 +137,7 @@ class Trial:
         step: The step in which the fault is there first; of a clean trial, how many steps it has.
         seed: Decides which tensor, elements and bits.
         index: Which one of its cell it is.
+        ranks: Processes that train together.
     """
 
     subject: str
@@ -133,11 +147,13 @@ class Trial:
     step: int
     seed: int
     index: int
+    ranks: int = 1
 
     @property
     def key(self) -> str:
         """Its name in a file of results."""
-        return f"{self.subject}/{self.dtype}/{self.site}/{self.shape}/{self.index}"
+        name = f"{self.subject}/{self.dtype}/{self.site}/{self.shape}/{self.index}"
+        return name if self.ranks == 1 else f"{name}/{self.ranks}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -132,6 +132,11 @@ class NumericsCheck(Check):
         # What is not finite stays so: only its beginning is of interest.
         return self._judge.doubts(value) if math.isfinite(value) else not self._awake
 
+    def doubts_gradients(self) -> bool:
+        """Whether the gradients of the update that begins are out of their band, on the CPU."""
+        step = self._step
+        return step.started and not step.elsewhere and self._judge.doubts_norm(step.numbers)
+
     def scalars(self) -> Mapping[str, float]:
         """Return the numbers of the finished step."""
         return self._last

@@ -41,16 +41,16 @@ SCRIPT = """
         options = dict(on_finding="record", replay_every=1)
         watch = everybit.Guard(ddp, optimizer, run=f"run-{kind}", **options)
     digest = hashlib.sha256()
-    right, armed = model[0].forward, []
+    right, armed = torch.nn.Linear.forward, []
 
-    def once(x):
-        output = right(x)
-        if armed:
+    def once(self, x):
+        output = right(self, x)
+        if armed and self is model[0]:
             armed.clear()
             ctypes.c_ubyte.from_address(output.data_ptr() + 4 * 77 + 2).value ^= 0x40
         return output
 
-    model[0].forward = once
+    torch.nn.Linear.forward = once
 
     with watch:
         for step in range(5):
@@ -88,6 +88,11 @@ def test_replay_under_ddp(tmp_path: Path) -> None:
     (found,) = (each for each in fault[1].findings if each.rule == "CMP701")
     assert (found.where.rank, found.where.step, found.where.module) == (1, 3, "0")
     assert found.where.elements == (77,)
+    # The part was computed on the other rank too, which came to what the repeats came to.
+    says = found.evidence["elsewhere"]["rank 0 (cpu)"]
+    assert (says["first"], says["repeats"], says["proven"]) == ("wrong", "may be right", True)
+    assert found.evidence["computations_that_agree"] == 4
+    assert "rank 0 (cpu) agrees with the repeats" in found.message
     assert not any(each.rule == "CMP701" for each in fault[0].findings)
 
 

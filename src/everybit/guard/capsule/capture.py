@@ -17,7 +17,6 @@ from everybit.host.suspicions import host_serial
 from everybit.probe.digest import memory_words
 
 if TYPE_CHECKING:
-    from everybit.core.finding import Finding
     from everybit.guard.replay.compare import Difference
     from everybit.guard.replay.record import CallRecord
     from everybit.guard.replay.settings import Settings
@@ -27,14 +26,20 @@ MAX_BYTES: Final = 256 << 20
 
 
 def capture_capsule(
-    record: CallRecord, difference: Difference, finding: Finding, *, max_bytes: int = MAX_BYTES
+    record: CallRecord,
+    difference: Difference,
+    *,
+    device: str,
+    rank: int,
+    max_bytes: int = MAX_BYTES,
 ) -> Capsule:
     """Repeat a recorded call once more, and keep what its failing part is given and gives.
 
     Args:
         record: The call.
         difference: Where it parts from its repeats.
-        finding: What was made of it.
+        device: Where it was computed.
+        rank: Of this process.
         max_bytes: Of all tensors.
 
     Raises:
@@ -53,12 +58,11 @@ def capture_capsule(
     if taker.capsule is None:
         raise taker.obstacle or NotPlainError("a part that was not called again")
     capsule = taker.capsule
-    _complete(capsule, finding.where.device or "cpu")
-    capsule.module = difference.module
-    capsule.step, capsule.rank = record.step, finding.where.rank or 0
-    capsule.finding = finding.to_json()
     capsule.settings = described(record.settings)
-    capsule.facts = _facts(finding.where.device or "cpu")
+    _complete(capsule, device)
+    capsule.module = difference.module
+    capsule.step, capsule.rank = record.step, rank
+    capsule.facts = _facts(device)
     if difference.event is not None:
         mine = record.events[difference.event]
         if mine.name == difference.module and mine.comes_out:

@@ -11,6 +11,7 @@ import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -20,6 +21,8 @@ from everybit.guard.replay.values import tensors_in
 from everybit.probe.digest import memory_words, readable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from everybit.guard.capsule.content import Capsule
 
 #: Errors that differ by no more than this factor may both be rounding.
@@ -101,7 +104,12 @@ def try_capsule(
 
 
 def try_once(
-    capsule: Capsule, *, device: torch.device, allow: bool, wide: bool = False
+    capsule: Capsule,
+    *,
+    device: torch.device,
+    allow: bool,
+    wide: bool = False,
+    absolute: bool = False,
 ) -> dict[str, torch.Tensor]:
     """Return outputs by place and gradients by name, on the CPU.
 
@@ -110,9 +118,11 @@ def try_once(
         device: Where to compute.
         allow: See `try_capsule`.
         wide: Compute in float64, with autocast off.
+        absolute: Give it the absolute values of all numbers.
     """
     look_up = finder(allow=allow)
-    tensors = [_moved(each, device, wide=wide) for each in capsule.tensors]
+    moved = partial(_moved, wide=wide, absolute=absolute)
+    tensors = [moved(each, device) for each in capsule.tensors]
     module = decode_module(capsule.spec, tensors, look_up)
     args = decode(capsule.args, tensors, look_up)
     kwargs = decode(capsule.kwargs, tensors, look_up)
@@ -121,14 +131,15 @@ def try_once(
     try:
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(bool(capsule.seeds)))
-            for kind, dtype in [] if wide else settings.get("autocast", []):
+            for _, dtype in [] if wide else settings.get("autocast", []):
                 name = str(dtype).removeprefix("torch.")
-                stack.enter_context(torch.autocast(kind, dtype=getattr(torch, name)))
+                # Another kind of device casts as its own kind is told to.
+                stack.enter_context(torch.autocast(device.type, dtype=getattr(torch, name)))
             if capsule.rng is not None:
                 torch.set_rng_state(capsule.rng.clone())
             output = module(*args, **kwargs)
         found = {f"output {n}": t for n, (_, t) in enumerate(tensors_in(output))}
-        gradients = _gradients(capsule, module, (args, kwargs), found, wide=wide)
+        gradients = _gradients(capsule, module, (args, kwargs), found, moved)
     finally:
         torch.set_rng_state(before)
     return {name: each.detach().cpu() for name, each in (found | gradients).items()}
@@ -139,11 +150,10 @@ def _gradients(
     module: torch.nn.Module,
     inputs: Any,
     outputs: dict[str, torch.Tensor],
-    *,
-    wide: bool,
+    moved: Callable[[torch.Tensor, torch.device], torch.Tensor],
 ) -> dict[str, torch.Tensor]:
     seeds = {
-        name: _moved(each, outputs[name].device, wide=wide)
+        name: moved(each, outputs[name].device)
         for name, each in capsule.seeds.items()
         if name in outputs and outputs[name].requires_grad
     }
@@ -163,9 +173,13 @@ def _gradients(
     return {name: each for name, each in zip(wanted, got, strict=True) if each is not None}
 
 
-def _moved(tensor: torch.Tensor, device: torch.device, *, wide: bool) -> torch.Tensor:
+def _moved(
+    tensor: torch.Tensor, device: torch.device, *, wide: bool, absolute: bool
+) -> torch.Tensor:
     if wide and tensor.is_floating_point():
         tensor = tensor.double()
+    if absolute and tensor.is_floating_point():
+        tensor = tensor.detach().abs()
     moved = tensor.detach().to(device)
     return moved.clone() if moved.data_ptr() == tensor.data_ptr() else moved
 

@@ -9,34 +9,40 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.boundary import Boundary
 from everybit.core.mismatch import Cause
-from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.compute_mismatch import judge_mismatch, judge_unrepeatable
 from everybit.guard.check import Check
 from everybit.guard.replay.compare import Difference, compare
-from everybit.guard.replay.investigate import damaged_output, investigate, why_not_the_same
+from everybit.guard.replay.investigate import (
+    damaged_output,
+    investigate,
+    late_mismatch,
+    why_not_the_same,
+)
+from everybit.guard.replay.late import EXACTLY, LateCalls
 from everybit.guard.replay.obstacles import why_not
 from everybit.guard.replay.preflight import preflight
 from everybit.guard.replay.record import Recorder, expect_passes
 from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
 from everybit.guard.replay.standby import Affordable
+from everybit.guard.replay.tally import Tally
 from everybit.probe.wrappers import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import torch
-
     from everybit.core.finding import Finding
+    from everybit.core.mismatch import Mismatch
+    from everybit.core.verdict import Coverage
     from everybit.guard.moment import Moment
     from everybit.guard.replay.record import CallRecord
+    from everybit.guard.replay.standby import Sensors
 
     Audit = Callable[[CallRecord], Sequence[Finding]]
-    Keep = Callable[[CallRecord, Difference, Finding], Finding]
+    Attribute = Callable[[CallRecord, Difference, Mismatch], Sequence[Finding]]
 
 #: Calls that wait for their backward pass at once; more are not recorded.
 MAX_WAITING: Final = 64
 _SENSORS: Final = ("NUM503", "NUM504")
-_EXACTLY: Final = "exactly"
 _NOT_RECORDED: Final = "not replayed: the step was not recorded, or its update was over"
 _BY_GRAD: Final = "its gradients were taken by torch.autograd.grad"
 
@@ -50,7 +56,7 @@ class ReplayCheck(Check):
         promised: Whether the program has asked for it.
         preflight: Tell at the first step which operations do not repeat.
         audit: Is called with each planned call that has repeated exactly, before it is let go of.
-        keep: Keeps a call that has not, and returns its finding with what it kept.
+        attribute: Says what is behind one that has not; its finding may come later.
     """
 
     def __init__(
@@ -61,15 +67,14 @@ class ReplayCheck(Check):
         promised: bool = False,
         preflight: bool = False,
         audit: Audit | None = None,
-        keep: Keep | None = None,
+        attribute: Attribute | None = None,
     ) -> None:
         self._rank = rank
         self._every = every
         self._promised = promised
         self._preflight = preflight
-        self._num_preflight = 0
         self._audit = audit
-        self._keep = keep
+        self._attribute = attribute
         self._num_steps = 0
         self._is_held = False
         self._current: Recorder | None = None
@@ -77,35 +82,29 @@ class ReplayCheck(Check):
         self._done: list[Recorder] = []
         self._standby: list[Recorder] = []
         self._affordable = Affordable()
-        self._suspects: Callable[[torch.Tensor], bool] | None = None
+        self._sensors: Sensors | None = None
+        self._late: LateCalls | None = None
         self._outcome = (-1, "")
         self._exact: Counter[tuple[int, str]] = Counter()
         self._noisy: set[tuple[int, str]] = set()
         self._unproven: set[tuple[int, str]] = set()
-        self._skipped: Counter[str] = Counter()
-        self._num_calls = 0
-        self._num_gradients = 0
-        self._num_noisy = 0
-        self._fault = ""
+        self._tally = Tally()
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Record and repeat; an error of our own ends replay, not the checks."""
-        if self._fault or self._is_held:
+        if self._tally.fault or self._is_held:
             return ()
         try:
             return self._look(boundary, moment)
         except Exception as error:
-            self._fault = f"a fault of its own: {type(error).__name__}: {error}"
+            self._tally.fault = f"a fault of its own: {type(error).__name__}: {error}"
             self.close()
             return ()
 
-    def listen(self, suspects: Callable[[torch.Tensor], bool]) -> None:
-        """Repeat a step, planned or not, whose loss a sensor doubts.
-
-        Args:
-            suspects: Tells whether it doubts a loss, as a backward pass begins.
-        """
-        self._suspects = suspects
+    def listen(self, sensors: Sensors) -> None:
+        """Repeat a step, planned or not, whose loss or gradients a sensor doubts."""
+        self._sensors = sensors
+        self._late = LateCalls(self._affordable, sensors.words)
 
     def told(self, finding: Finding) -> Finding:
         """Return a sensor's finding with what a repeat of its step has said."""
@@ -115,7 +114,7 @@ class ReplayCheck(Check):
         if step != finding.where.step:
             outcome = _NOT_RECORDED
         message = finding.message
-        if outcome == _EXACTLY:
+        if outcome == EXACTLY:
             message += "; computed again it gives the same bits: not the device, look at the data"
         evidence = {**finding.evidence, "replayed": outcome}
         return replace(finding, message=message, evidence=evidence)
@@ -139,36 +138,12 @@ class ReplayCheck(Check):
         for recorder in (*self._waiting, *self._done, *self._standby, *current):
             recorder.close()
         self._waiting, self._done, self._standby, self._current = [], [], [], None
+        if self._late is not None:
+            self._late.clear()
 
     def coverage(self) -> Coverage:
         """Return how many calls were repeated, and which could not be."""
-        checked = []
-        if self._num_calls:
-            checked.append(Checked(what="calls of a model computed again", count=self._num_calls))
-        if self._num_gradients:
-            what = "gradients of these calls computed again"
-            checked.append(Checked(what=what, count=self._num_gradients))
-        if self._num_preflight:
-            what = "operations of the first call, repeated before the run"
-            checked.append(Checked(what=what, count=self._num_preflight))
-        promised = self._promised and not self._num_calls
-        skipped = [
-            Skipped(what=f"{count} calls of a model again", why=why, promised=promised)
-            for why, count in self._skipped.items()
-        ]
-        if self._num_noisy:
-            what = f"{self._num_noisy} calls of a model again"
-            skipped.append(Skipped(what=what, why="the model does not repeat", promised=False))
-        if self._preflight and self._num_preflight:
-            what = "the loss, the update and other code outside the model: whether they repeat"
-            why = "hooks see the model only; guard.step repeats whole steps"
-            skipped.append(Skipped(what=what, why=why, promised=False))
-        elif self._preflight:
-            whys = "; ".join(self._skipped) or "no backward pass came through a model"
-            skipped.append(Skipped(what="preflight", why=whys))
-        if self._fault:
-            skipped.append(Skipped(what="calls of a model again", why=self._fault))
-        return Coverage(checked=tuple(checked), skipped=tuple(skipped))
+        return self._tally.coverage(promised=self._promised, preflight=self._preflight)
 
     def _look(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         if boundary is Boundary.FORWARD_START:
@@ -178,14 +153,19 @@ class ReplayCheck(Check):
         elif boundary is Boundary.BACKWARD_START:
             if self._standby and self._is_doubted(moment):
                 self._wake()
+            self._pass_on(moment)
             if self._waiting or self._done:
                 expect_passes([*self._waiting, *self._done], moment.losses)
         elif boundary is Boundary.BACKWARD_END:
-            self._let_go(self._standby)
+            if self._late is not None:
+                self._late.end()
             if self._waiting or self._done:
                 return self._go_back()
+        elif boundary is Boundary.REWRITE_START and self._late is not None:
+            self._late.look()
         elif boundary is Boundary.STEP_START:
             self._let_go(self._done)
+            return self._look_back(moment)
         elif boundary is Boundary.STEP_END:
             self._num_steps += 1
             self._affordable.end_step()
@@ -195,7 +175,32 @@ class ReplayCheck(Check):
                 self._skip(_BY_GRAD if taken else "no backward pass came through it")
             self._let_go(self._waiting)
             self._let_go(self._done)
+            if self._late is not None:
+                self._late.clear()
         return ()
+
+    def _pass_on(self, moment: Moment) -> None:
+        """Have the calls of a step that nobody doubts yet held until its gradients are judged."""
+        if self._late is not None and (self._standby or self._late):
+            on_host = all(loss.device.type == "cpu" for loss in moment.losses)
+            if on_host:  # Elsewhere the gradients are judged when the update is over.
+                self._late.begin(self._standby)
+                self._standby = []
+        self._let_go(self._standby)
+
+    def _look_back(self, moment: Moment) -> Sequence[Finding]:
+        """Make the calls of a step again whose gradients a sensor doubts."""
+        late, sensors = self._late, self._sensors
+        if late is None or sensors is None or moment.optimizer is None:
+            return ()
+        if not late or self._outcome[0] == moment.step or not sensors.doubts_gradients():
+            return ()
+        found = late.judge(sensors.parameters(moment.optimizer))
+        self._outcome = moment.step, found.outcome
+        self._tally.late += found.outcome == EXACTLY
+        if found.record is None:
+            return ()
+        return [judge_mismatch(late_mismatch(found.record, found.outputs, rank=self._rank))]
 
     def _begin(self, moment: Moment) -> None:
         if self._current is not None:  # Its end was never heard of.
@@ -214,6 +219,8 @@ class ReplayCheck(Check):
             why = "another thread is inside the model or an update"
         elif len(self._waiting) + len(self._standby) >= MAX_WAITING:
             why = f"more than {MAX_WAITING} calls wait for their backward pass"
+        if why and not planned and self._late is not None:
+            self._late.lose(why)
         if not why:
             self._current = Recorder(
                 module, parts, step=moment.step, call=moment.call, quick=not planned
@@ -224,11 +231,11 @@ class ReplayCheck(Check):
             self._affordable.spend(time.perf_counter() - began)
 
     def _stands_by(self, moment: Moment) -> bool:
-        return self._suspects is not None and moment.differentiable and self._affordable.now
+        return self._sensors is not None and moment.differentiable and self._affordable.now
 
     def _is_doubted(self, moment: Moment) -> bool:
-        suspects = self._suspects
-        return suspects is not None and any(suspects(loss) for loss in moment.losses)
+        sensors = self._sensors
+        return sensors is not None and any(sensors.doubts(loss) for loss in moment.losses)
 
     def _wake(self) -> None:
         """Have the calls of a step that is doubted repeated."""
@@ -248,6 +255,8 @@ class ReplayCheck(Check):
             self._affordable.spend(recorder.spent_s)
             if not recorder.record.obstacle:
                 self._standby.append(recorder)
+            elif self._late is not None:
+                self._late.lose(recorder.record.obstacle)
         elif recorder.record.obstacle:
             self._skip(recorder.record.obstacle)
         elif recorder.record.graph is not None:
@@ -268,7 +277,7 @@ class ReplayCheck(Check):
         findings: list[Finding] = []
         for each in ready:
             each.pass_ended()
-            if self._preflight and not self._num_preflight:
+            if self._preflight and not self._tally.preflight:
                 findings += self._fly_ahead(each.record)
             findings += self._replay(each.record)
             each.record.passes.clear()
@@ -282,7 +291,7 @@ class ReplayCheck(Check):
             found = preflight(record)
         except CannotRepeatError:
             return ()  # The replay that follows says why.
-        self._num_preflight += found.num_operations
+        self._tally.preflight += found.num_operations
         self._noisy |= {(id(record.module()), each.module) for each in found.found}
         return [
             judge_unrepeatable(each, step=record.step, rank=self._rank, cost=found.cost)
@@ -305,7 +314,7 @@ class ReplayCheck(Check):
             self._skip(str(error))
             self._conclude(record, f"not replayed: {error}")
             return ()
-        self._count(record, repeated)
+        self._tally.count(record, repeated)
         self._conclude(record, repeated.no_backward and f"forward only: {repeated.no_backward}")
         if damaged is not None:
             self._conclude(record, "differently: an output was damaged after the call")
@@ -319,7 +328,7 @@ class ReplayCheck(Check):
     ) -> Sequence[Finding]:
         key = id(record.module()), difference.module
         if key in self._noisy:
-            self._num_noisy += 1
+            self._tally.noisy += 1
             self._conclude(record, "not replayed: the model does not repeat")
             return ()
         found = investigate(
@@ -330,30 +339,24 @@ class ReplayCheck(Check):
             found = replace(found, cause=Cause.NONDETERMINISTIC)
         elif found.cause is Cause.UNPROVEN:
             self._unproven.add(key)
-        self._count(record, repeated)
+        self._tally.count(record, repeated)
         self._conclude(record, f"differently: {found.cause}")
-        if found.cause is Cause.NONDETERMINISTIC:
+        if found.cause in (Cause.NONDETERMINISTIC, Cause.RACE):  # It will come again.
             self._noisy.add(key)
             return [judge_mismatch(found)]
-        finding = judge_mismatch(found)
-        return [finding if self._keep is None else self._keep(record, difference, finding)]
+        if self._attribute is None:
+            return [judge_mismatch(found)]
+        return self._attribute(record, difference, found)
 
     def _conclude(self, record: CallRecord, outcome: str) -> None:
         """Keep what the repeats of a step say of it; the first doubt stays."""
         step, before = self._outcome
-        if step != record.step or before == _EXACTLY:
-            self._outcome = record.step, outcome or _EXACTLY
-
-    def _count(self, record: CallRecord, repeated: Repeated) -> None:
-        self._num_calls += 1
-        if record.graph is not None:
-            self._num_gradients += len(repeated.words) * len(record.graph.out)
-        if repeated.no_backward:
-            self._skip(f"backward: {repeated.no_backward}")
+        if step != record.step or before == EXACTLY:
+            self._outcome = record.step, outcome or EXACTLY
 
     def _skip(self, why: str, count: int = 1) -> None:
         if count:
-            self._skipped[why] += count
+            self._tally.skipped[why] += count
 
     def _let_go(self, recorders: list[Recorder]) -> None:
         for recorder in recorders:

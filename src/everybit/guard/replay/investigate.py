@@ -12,11 +12,14 @@ from everybit.core.pattern import describe_pattern
 from everybit.guard.replay.compare import Difference, agree, compare
 from everybit.guard.replay.operations import Operations
 from everybit.guard.replay.repeat import CannotRepeatError, Repeated, repeat
+from everybit.guard.replay.synchronous import Race, find_race
 from everybit.guard.replay.values import differ, on_host, word_of
 from everybit.probe.memory import TensorMemory, dtype_name, row_major, version, why_unreadable
 from everybit.probe.state.place import differing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from everybit.guard.readout import Word
@@ -52,13 +55,18 @@ def investigate(
     as_first = sum(compare(record, each) is None for each in repeats)
     alike = all(agree(repeats[-1], each) for each in repeats)
     operation = _unordered(record, difference)
+    race: Race | None = None
     if operation or (as_first == 0 and not alike) or as_first not in (0, NUM_REPEATS - 1):
         cause = Cause.NONDETERMINISTIC
+        race = None if operation else find_race(record, repeats)
     elif as_first:
         cause = Cause.REPEAT_ERRED if num_exact >= MIN_EXACT else Cause.NONDETERMINISTIC
     else:
         cause = Cause.TRANSIENT if num_exact else Cause.UNPROVEN
     agreeing = NUM_REPEATS if as_first == 0 and alike else 1 + as_first
+    apart = NUM_REPEATS + 1 - agreeing
+    if race is not None:
+        cause, agreeing, apart = Cause.RACE, race.num_alike, race.num_apart
     told: dict[str, Any] = {}
     if not as_first and changed is not None:
         name = record.events[changed].name
@@ -74,7 +82,7 @@ def investigate(
         operation=operation or difference.operation,
         cause=cause,
         num_for=agreeing,
-        num_against=NUM_REPEATS + 1 - agreeing,
+        num_against=apart,
         num_exact=num_exact,
         outputs=tuple(record.paths[place] for place in difference.outputs),
         parameters=tuple(_parameters(record, difference)),
@@ -108,6 +116,36 @@ def damaged_output(record: CallRecord, right: Repeated, *, rank: int) -> Mismatc
             **told,
         )
     return None
+
+
+def late_mismatch(
+    record: CallRecord, outputs: Sequence[tuple[int, torch.Tensor]], *, rank: int
+) -> Mismatch:
+    """Return what is told of a call that was held, unwatched, until its update.
+
+    No digest was taken when it ended: what wrote to its outputs past torch since is not told from
+    what computed them wrong, so that it is no proof.
+
+    Args:
+        record: The call.
+        outputs: Places of outputs that come out otherwise, with what two repeats gave.
+        rank: Rank of this process.
+    """
+    place, right = outputs[0]
+    path = f"output {record.paths[place]}".rstrip()
+    return Mismatch(
+        step=record.step,
+        rank=rank,
+        call=record.call,
+        link=Link.FORWARD,
+        module="",
+        whole=True,
+        cause=Cause.UNPROVEN,
+        num_for=2,
+        num_against=1,
+        outputs=tuple(record.paths[each] for each, _ in outputs),
+        **_told(record.outputs[place][0], right, path),
+    )
 
 
 def why_not_the_same(record: CallRecord) -> str:

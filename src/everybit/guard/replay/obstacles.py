@@ -79,6 +79,17 @@ def why_not_now() -> str:
     return ""
 
 
+def why_not_there(module: torch.nn.Module) -> str:
+    """Return which tensor of the module has no memory to copy, "" for none: torch would crash."""
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if is_uninitialised(tensor):
+            return f"{name} is not initialised yet"
+        plain = tensor.layout is torch.strided and tensor.device.type != "meta"
+        if plain and tensor.numel() and not tensor.untyped_storage().nbytes():
+            return f"{name} has no memory now"
+    return ""
+
+
 class CollectiveCounter:
     """Counts what this rank says to others: a call that speaks is not repeated by one alone."""
 

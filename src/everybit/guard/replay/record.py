@@ -11,7 +11,7 @@ import torch
 
 from everybit.guard.replay.graph import CallGraph, entries_from, graph_of, hook_nodes
 from everybit.guard.replay.held import Held
-from everybit.guard.replay.obstacles import CollectiveCounter, why_not_now
+from everybit.guard.replay.obstacles import CollectiveCounter, why_not_now, why_not_there
 from everybit.guard.replay.settings import Settings
 from everybit.guard.replay.trace import Event, Trace
 from everybit.guard.replay.values import (
@@ -22,7 +22,7 @@ from everybit.guard.replay.values import (
     why_unrepeatable,
     word_of,
 )
-from everybit.probe.memory import is_uninitialised, version
+from everybit.probe.memory import version
 from everybit.probe.state import RngState
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Recorder:
         record: What was recorded.
         quick: The same.
         spent_s: Time that recording the call has taken.
+        edges: Of a quick record: where the gradient of each output comes in, None where none does.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class Recorder:
         )
         self.spent_s = 0.0
         self.quick = quick
+        self.edges: list[tuple[Any, int] | None] = []
         self._tensors: list[torch.Tensor] = []
         self._parts = parts
         self._first = 0
@@ -217,11 +219,15 @@ class Recorder:
         if self._trace is not None:
             self._trace.remove()
         self._on_calls, self._on_nodes, self._trace = [], [], None
-        self._tensors = []
+        self.let_go_of_graph()
         record = self.record
         record.args, record.kwargs, record.inputs, record.weights = (), {}, [], []
         record.events, record.outputs, record.graph, record.held = [], [], None, None
         record.passes = {}
+
+    def let_go_of_graph(self) -> None:
+        """Let go of what a quick record holds for a backward pass."""
+        self._tensors, self.edges = [], []
 
     def fail(self, error: Exception) -> None:
         """Give the call up because of an error of our own."""
@@ -252,7 +258,7 @@ class Recorder:
         record.obstacle = why_not_now() or why_unrepeatable(args, kwargs)
         if record.obstacle:
             return
-        record.obstacle = _why_not_there(module)
+        record.obstacle = why_not_there(module)
         if record.obstacle:
             return
         record.args, record.kwargs = args, dict(kwargs)
@@ -304,6 +310,9 @@ class Recorder:
         record.complete = True
         if not self.quick:
             self._attach(trace)
+            return
+        # What writes into an output later puts another node in this one's place.
+        self.edges = [(t.grad_fn, t.output_nr) if t.grad_fn else None for _, t in found]
 
     def _attach(self, trace: Trace | None) -> None:
         """Hook the nodes that the call has recorded."""
@@ -379,14 +388,3 @@ def _are(parameters: list[Any], weights: list[Any]) -> bool:
     return len(parameters) == len(weights) and all(
         one is other for one, (_, other, _, _) in zip(parameters, weights, strict=True)
     )
-
-
-def _why_not_there(module: torch.nn.Module) -> str:
-    """Return which tensor of the module has no memory to copy, "" for none: torch would crash."""
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if is_uninitialised(tensor):
-            return f"{name} is not initialised yet"
-        plain = tensor.layout is torch.strided and tensor.device.type != "meta"
-        if plain and tensor.numel() and not tensor.untyped_storage().nbytes():
-            return f"{name} has no memory now"
-    return ""

@@ -76,6 +76,39 @@ def repeat(
     Raises:
         CannotRepeatError: It cannot be made again, or took another path.
     """
+    found = Repeated()
+    failures: list[Exception] = []
+    with _put_back(record) as module, mode or nullcontext(), operations or nullcontext():
+        _compute(record, module, found, failures, keep, operations)
+    if failures:
+        raise CannotRepeatError(f"a fault of its own: {type(failures[0]).__name__}: {failures[0]}")
+    return found
+
+
+@contextmanager
+def again(record: CallRecord) -> Iterator[torch.nn.Module]:
+    """Hold what a recorded call began with, its modes too; afterwards, what is held now.
+
+    Hooks of the program on the module's parameters hear nothing within.
+
+    Args:
+        record: The call.
+
+    Yields:
+        The module that was called.
+
+    Raises:
+        CannotRepeatError: It cannot be made again, or what is computed within fails.
+    """
+    with _put_back(record) as module:
+        assert record.settings is not None
+        with record.settings.again(), _hooks_silent(list(module.parameters())):
+            yield module
+
+
+@contextmanager
+def _put_back(record: CallRecord) -> Iterator[torch.nn.Module]:
+    """Hold what a call began with; afterwards, what is held now."""
     module = record.module()
     held, settings, rng = record.held, record.settings, record.rng
     if module is None or held is None or settings is None or rng is None or not record.complete:
@@ -84,14 +117,11 @@ def repeat(
         raise CannotRepeatError(why)
     if settings.autocast and autocast_is_open():
         raise CannotRepeatError("backward runs within autocast, whose cache is the program's")
-    found = Repeated()
-    failures: list[Exception] = []
     now = RngState.capture()
     try:
         with repetition(), held.again():
             rng.restore()
-            with mode or nullcontext(), operations or nullcontext():
-                _compute(record, module, found, failures, keep, operations)
+            yield module
     except DifferentPathError as error:
         raise CannotRepeatError(f"it took another path when it was repeated: {error}") from error
     except CannotRepeatError:
@@ -100,9 +130,6 @@ def repeat(
         raise CannotRepeatError(f"the repeat raised {type(error).__name__}: {error}") from error
     finally:
         now.restore()
-    if failures:
-        raise CannotRepeatError(f"a fault of its own: {type(failures[0]).__name__}: {failures[0]}")
-    return found
 
 
 def _compute(
@@ -214,7 +241,7 @@ def _go_back(
             leaves = [node.variable for _, _, node, _ in graph.out if hasattr(node, "variable")]
             stack.enter_context(_hooks_silent(leaves))
             if any(isinstance(node, BackwardCFunction) for node in graph.nodes):
-                stack.enter_context(_gradients_aside(leaves))
+                stack.enter_context(gradients_aside(leaves))
             torch.autograd.grad(
                 [GradientEdge(graph.nodes[place], n) for place, n in each.seeds],
                 list(targets.values()),
@@ -243,7 +270,7 @@ def _hooks_silent(leaves: Sequence[torch.Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def _gradients_aside(leaves: Sequence[torch.Tensor]) -> Iterator[None]:
+def gradients_aside(leaves: Sequence[torch.Tensor]) -> Iterator[None]:
     """Keep gradients from an autograd function that calls another backward pass within its own."""
     kept = [(leaf, leaf.grad) for leaf in leaves]
     for leaf, _ in kept:

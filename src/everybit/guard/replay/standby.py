@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import torch
 
 #: Share of a step that a quick record of its calls may take; where it takes more, none is made.
 MAX_SHARE: Final = 0.002
 #: Steps after which what costs too much is tried again.
 RETRY: Final = 512
 _WEIGHT: Final = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensors:
+    """What sensors say of the step that is going on, as far as it is known on the host.
+
+    Attributes:
+        doubts: Whether a loss, for which a backward pass begins, is out of its band.
+        doubts_gradients: Whether the gradients of the update that begins are.
+        words: The fingerprint of each gradient as it was marked, by its parameter's id.
+        parameters: Those of an optimizer, with their names.
+    """
+
+    doubts: Callable[[torch.Tensor], bool]
+    doubts_gradients: Callable[[], bool]
+    words: Callable[[], dict[int, int]]
+    parameters: Callable[[torch.optim.Optimizer], Iterable[tuple[str, torch.Tensor]]]
 
 
 class Affordable:

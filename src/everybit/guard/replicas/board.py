@@ -24,13 +24,13 @@ class Board:
     """
 
     def __init__(self, store: Any, rank: int) -> None:
+        self.rank = rank
         self._store = store
-        self._rank = rank
         self._mine: list[str] = []
 
     def put(self, topic: str, note: bytes) -> None:
         """Put up this rank's note on a topic."""
-        key = f"{topic}/{self._rank}"
+        key = f"{topic}/{self.rank}"
         pieces = [note[at : at + _PIECE_BYTES] for at in range(0, len(note), _PIECE_BYTES)]
         for index, piece in enumerate(pieces):
             self._store.set(f"{key}/{index}", piece)

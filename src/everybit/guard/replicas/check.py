@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from everybit.core.boundary import Boundary
 from everybit.core.config import OnFinding
 from everybit.core.link import Link
@@ -21,13 +19,13 @@ from everybit.guard.replicas.case import Case
 from everybit.guard.replicas.columns import Columns
 from everybit.guard.replicas.copies import Copies, owner_of
 from everybit.guard.replicas.exchange import Exchange
+from everybit.guard.replicas.questions import Questions
 from everybit.guard.replicas.reduction import Reduction, Sums
+from everybit.guard.replicas.row import HEAD, classes_agree, row_of
 from everybit.guard.replicas.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from everybit.core.config import Config
     from everybit.core.finding import Finding
@@ -35,12 +33,9 @@ if TYPE_CHECKING:
     from everybit.guard.moment import Moment
     from everybit.guard.record import RecordCheck
     from everybit.guard.replicas.layout import Layout
+    from everybit.guard.replicas.row import Row
     from everybit.guard.state import CarriedState
 
-    Row = NDArray[np.int64]
-
-#: Sets of ranks that a rank's tensors may have copies on.
-MAX_CLASSES: Final = 6
 #: Steps whose sums are kept while other ranks' digests are on their way.
 _KEPT: Final = 4
 #: Rounds that are looked into though it is not settled yet what is a copy of what.
@@ -51,7 +46,6 @@ _LAST_WAIT_S: Final = 2.0
 _MEETING_S: Final = 1.0
 _POLL_S: Final = 1e-3
 _NO_TABLE: Final = TensorTable(link=Link.UPDATE, names=(), digests=())
-_STEP, _LAYOUT, _UNSETTLED, _VOID, _HEAD = range(5)
 
 
 class ReplicaCheck(Check):
@@ -68,6 +62,7 @@ class ReplicaCheck(Check):
 
     Attributes:
         audit: Is given each call that replay has repeated exactly.
+        questions: Asks the next rank about a part that went wrong here.
     """
 
     def __init__(
@@ -88,6 +83,7 @@ class ReplicaCheck(Check):
         self._open: list[tuple[int, Snapshot | Sums]] = []
         self._reduction = Reduction(config.replay_every)
         self.audit = RingAudit(config.replay_every)
+        self.questions = Questions(self._why_no_question)
         self._cases: list[Case] = []
         self._copies: dict[tuple[int, ...], Copies] = {}
         self._agreed: dict[int, Copies] = {}
@@ -153,7 +149,12 @@ class ReplicaCheck(Check):
 
     def at_end(self, step: int) -> Sequence[Finding]:
         """Judge what is still on its way; waits a little for it."""
-        return self._judge(_LAST_WAIT_S)
+        found = self._judge(_LAST_WAIT_S)
+        return found + self.questions.give_up("it did not answer before the run ended, or a save")
+
+    def left(self) -> Sequence[Finding]:
+        """Return the findings that wait for another rank's answer."""
+        return self.questions.give_up("the run ended before it answered")
 
     def close(self) -> None:
         """Let go of the ranks' group."""
@@ -231,13 +232,14 @@ class ReplicaCheck(Check):
         tables = [t for t in self._record.gathered.tables if t.link is Link.UPDATE]
         layout, words = self._columns.of(tables[0] if tables else _NO_TABLE)
         copies = self._agreed.get(layout.word)
-        row = np.zeros(_HEAD + 2 * MAX_CLASSES, np.int64)
-        row[_STEP], row[_LAYOUT], row[_VOID] = moment.step, layout.word, not self._alone
-        row[_UNSETTLED] = copies is None
-        if copies is not None:
-            for index, each in enumerate(copies.classes[:MAX_CLASSES]):
-                at = _HEAD + 2 * index
-                row[at], row[at + 1] = each.key, each.digest(words)
+        self.questions.put_up(self._notes(self._exchange))
+        row = row_of(
+            moment.step,
+            layout.word,
+            None if copies is None else [(c.key, c.digest(words)) for c in copies.classes],
+            void=not self._alone,
+            asked=self.questions.last,
+        )
         known = self._known | ({""} if self._erred_at == moment.step else set())
         snapshot = Snapshot(moment.step, layout, words, frozenset(known), not self._patient)
         snapshot.keep(self._state)
@@ -249,7 +251,8 @@ class ReplicaCheck(Check):
     def _judge(self, at_most_s: float) -> list[Finding]:
         """Look at what has come out; wait for it so long at most."""
         if self._exchange is None or self._exchange.ended:
-            return []
+            why = "the ranks never met" if self._exchange is None else self._exchange.ended
+            return self.questions.give_up(why)
         deadline = time.monotonic() + at_most_s
         findings: list[Finding] = []
         try:
@@ -263,7 +266,7 @@ class ReplicaCheck(Check):
                 if isinstance(shown, Snapshot):
                     shown.freeze()
             findings += self._advance()
-            while self._cases and time.monotonic() < deadline:
+            while (self._cases or self.questions.is_open) and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
                 findings += self._advance()
         except RuntimeError as error:  # The process that holds the ranks' store is gone.
@@ -274,7 +277,8 @@ class ReplicaCheck(Check):
 
     def _look(self, number: int, snapshot: Snapshot, matrix: Row) -> None:
         """Judge one round: nothing to do where all classes agree."""
-        steps, layouts, anew, void = matrix[:, :_HEAD].T.tolist()
+        steps, layouts, anew, void, asked = matrix[:, :HEAD].T.tolist()
+        self._answer(asked)
         if len(set(steps)) > 1:
             first, last = min(steps), max(steps)
             self._skipped["replicas"] = f"ranks counted different steps ({first} and {last})"
@@ -284,7 +288,7 @@ class ReplicaCheck(Check):
             return
         copies = self._agreed.get(snapshot.layout.word)
         unsettled = any(anew)
-        if not unsettled and _agree(matrix[:, _HEAD:]):
+        if not unsettled and classes_agree(matrix):
             if copies is not None:
                 copies.note_equal(snapshot.words)
                 self._num_compared += copies.num_compared
@@ -292,6 +296,19 @@ class ReplicaCheck(Check):
         # While nothing is settled, all that comes is looked into at first, then ever less of it.
         if not unsettled or number <= _FIRST or number & (number - 1) == 0:
             self._open_case(number, snapshot, layouts)
+
+    def _answer(self, asked: Sequence[int]) -> None:
+        """Answer what the rank before has asked."""
+        assert self._exchange is not None
+        before = (self._exchange.rank - 1) % self._exchange.world_size
+        board = self._notes(self._exchange)
+        if board is not None and asked[before]:
+            self.questions.answer(board, before, asked[before])
+
+    def _why_no_question(self) -> str:
+        if not self._is_wanted():
+            return "ranks are not compared (replicas_every = 0)"
+        return self._begin().ended
 
     def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
         assert self._exchange is not None
@@ -317,7 +334,12 @@ class ReplicaCheck(Check):
 
     def _advance(self) -> list[Finding]:
         """Go on with the open cases as far as other ranks' notes are there."""
-        findings: list[Finding] = []
+        assert self._exchange is not None
+        findings = self.questions.advance(
+            self._notes(self._exchange),
+            (self._exchange.rank + 1) % self._exchange.world_size,
+            float(self._config.patience_s),
+        )
         for case in list(self._cases):
             case.advance(self._copies_of, self._state)
             if case.is_over:
@@ -361,23 +383,6 @@ class ReplicaCheck(Check):
             Skipped(what=f"{_folded(names)} across ranks", why=why, promised=False)
             for why, names in by_why.items()
         ]
-
-
-def _agree(pairs: Row) -> bool:
-    """Whether ranks of the same class show the same digest.
-
-    Args:
-        pairs: int64, shape `(ranks, 2 * classes)`: keys and digests in turn, key 0 for none.
-    """
-    if (pairs == pairs[0]).all():
-        return True
-    digests: dict[int, list[int]] = {}
-    for row in pairs.tolist():
-        for key, digest in zip(row[::2], row[1::2], strict=True):
-            if key:
-                digests.setdefault(key, []).append(digest)
-    # A class that one rank alone knows of: the others have dropped a tensor of it.
-    return all(len(each) > 1 and len(set(each)) == 1 for each in digests.values())
 
 
 def _folded(names: list[str]) -> str:

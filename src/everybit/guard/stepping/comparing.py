@@ -136,6 +136,8 @@ def _of_event(right: Event, wrong: Event, held: Bytes | None) -> dict[str, Any]:
         part = f" ({path})" if path else ""
         grad = link is Link.GRAD
         found["name"] = f"{'the gradient at the ' if grad else 'the '}output of {of}{part}"
+    elif what == "passed":
+        found |= {"module": name, "name": f"the gradient that {name or 'the model'} passes back"}
     elif what == "input":
         found |= {"tensor": name, "name": f"input {name} of the model"}
     else:

@@ -13,6 +13,7 @@ from everybit.core.boundary import Boundary
 from everybit.core.grid import ROW_BYTES, GridSums
 from everybit.core.link import Link
 from everybit.guard.root_call import RootCall, repeating
+from everybit.guard.stepping.spans import Spans
 from everybit.probe.digest import flatten
 from everybit.probe.grid_device import DeviceSums
 from everybit.probe.memory import TensorMemory, dtype_name, row_major, why_unreadable
@@ -20,7 +21,7 @@ from everybit.probe.state.copies import pieces_of
 from everybit.probe.state.walk import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -94,6 +95,7 @@ class Trace:
         self._handles: list[Any] = []
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._producers: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+        self._spans = Spans()
         self.consumers: dict[str, list[str]] = {}
 
     def install(self) -> None:
@@ -103,6 +105,7 @@ class Trace:
                 continue
             for each in walk(module):
                 name = f"{root}:{each.name}" if root else each.name
+                self._handles += self._spans.around(each.module, name)
                 self._handles.append(each.module.register_forward_hook(self._hook(name)))
                 for key, parameter in each.parameters.items():
                     if parameter is None or not parameter.requires_grad or not parameter.is_leaf:
@@ -125,6 +128,7 @@ class Trace:
         elif boundary is Boundary.BACKWARD_START:
             for index, loss in enumerate(moment.losses):
                 self.note(Link.LOSS, "loss", str(index), loss)
+            self._fence(self._watch_passing, moment.losses)
         elif boundary is Boundary.STEP_START:
             for label, parameter in self._parameters:
                 if parameter.grad is not None:
@@ -153,6 +157,17 @@ class Trace:
                 self.held[key] = memory.bytes_().copy()
             name_, shape = dtype_name(piece.dtype), tuple(piece.shape)
             self.events.append(Event(key, name_, shape, str(piece.device), sums))
+
+    def _watch_passing(self, losses: Sequence[torch.Tensor]) -> None:
+        """Note each gradient where one module's backward hands it to what came before."""
+        for node, owner, edge in self._spans.leaving(losses):
+            self._handles.append(node.register_hook(self._passing(owner, edge)))
+
+    def _passing(self, owner: str, edge: int) -> Callable[[Any, Any], None]:
+        def hook(gradients: Any, _: Any) -> None:
+            self._fence(self.note, Link.GRAD, "passed", owner, gradients[edge])
+
+        return hook
 
     def _hook(self, name: str) -> Callable[..., None]:
         def hook(_module: Any, args: Any, output: Any) -> None:
