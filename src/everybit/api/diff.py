@@ -127,9 +127,15 @@ def _run_side(run: RunReader, name: str, path: Path) -> RunSide:
         ranks={rank: _rank_side(log) for rank, log in logs.items()},
         environment=header.get("environment") or {},
         config=header.get("config") or {},
+        world_size=_world_size(header),
         command=tuple(map(str, header.get("command") or ())),
         findings=tuple(finding for log in logs.values() for finding in log.findings),
     )
+
+
+def _world_size(header: Mapping[str, Any]) -> int:
+    size = header.get("world_size", 0)
+    return size if type(size) is int else 0
 
 
 def _rank_side(log: LogReader) -> RankSide:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everybit.core.verdict import Coverage, Skipped
+from everybit.diff import worlds
 from everybit.diff.environment import uncompared
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def run_coverage(a: RunSide, b: RunSide, walks: Sequence[Walked]) -> Coverage:
     """Return everything that stood in the way of comparing all of both runs."""
     skipped = [replace(item, promised=False) for item in uncompared(a.environment, b.environment)]
-    for rank in sorted({*a.ranks} ^ {*b.ranks}):
+    for rank in () if worlds.differ(a, b) else sorted({*a.ranks} ^ {*b.ranks}):
         lacking = b if rank in a.ranks else a
         skipped.append(Skipped(what=f"rank {rank}", why=f"{lacking.name} has no record of it"))
     if not walks:

@@ -29,6 +29,7 @@ class Weight:
 
 
 _CODE: Final = Weight(rank=1, why="another program")
+_SET: Final = Weight(rank=1, why="the program set it otherwise")
 _ASKED: Final = Weight(rank=1, why="the program was asked for something else")
 _SEED: Final = Weight(rank=1, why="other random numbers: initial weights, order, dropout")
 _HASH: Final = Weight(rank=1, why="another order of sets, and of what is built from them")
@@ -139,6 +140,17 @@ WEIGHTS: Final[tuple[tuple[str, Weight], ...]] = (
     ("mounts.*", _MOUNT),
     ("container.*", _PLACE),
     ("system.*", _SYSTEM),
+    ("ranks", _COLLECTIVE),
+    ("command", _ASKED),
+    ("config.*", _ASKED),
+    ("configuration.precision.num_threads", _THREADS),
+    ("configuration.precision.deterministic", _ALGORITHMS),
+    ("configuration.precision.onednn", _ALGORITHMS),
+    ("configuration.precision.attention", _ALGORITHMS),
+    ("configuration.precision.cudnn_benchmark", _ALGORITHMS),
+    ("configuration.precision.cudnn_deterministic", _ALGORITHMS),
+    ("configuration.precision.*", _PRECISION),
+    ("configuration.*", _SET),
 )  # fmt: skip
 
 

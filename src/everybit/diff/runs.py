@@ -9,6 +9,7 @@ from everybit.core.divergence import Divergence
 from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.core.verdict import Checked, Coverage
+from everybit.diff import worlds
 from everybit.diff.context import gather
 from everybit.diff.coverage import run_coverage
 from everybit.diff.environment import num_compared
@@ -47,7 +48,12 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
             records hold; None as its answer leaves it at theirs.
     """
     differences = explain(a, b)
-    walks = [walk(a.ranks[rank], b.ranks[rank]) for rank in sorted({*a.ranks} & {*b.ranks})]
+    other_worlds = worlds.differ(a, b)
+    if other_worlds:
+        differences = [worlds.difference(a, b), *differences]
+        walks = [walk(worlds.joined(a), worlds.joined(b))]
+    else:
+        walks = [walk(a.ranks[rank], b.ranks[rank]) for rank in sorted({*a.ranks} & {*b.ranks})]
     parted = sorted(
         (each for each in walks if each.parting is not None), key=lambda each: _order(each)
     )
@@ -66,6 +72,8 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
         "preceding_differences": len(differences),
     }
     coverage = checked + run_coverage(a, b, walks)
+    if other_worlds:
+        coverage += Coverage(skipped=(worlds.told(a, b),))
     if not parted:
         return Outcome(findings=(), first=None, explained_by=(), coverage=coverage, stats=stats)
     parting = parted[0].parting

@@ -83,15 +83,11 @@ def tell_samples(a: Sequence[SampleRecord], b: Sequence[SampleRecord]) -> Sample
         return _data("the same samples in another order", indices[0][at])
     if len(one) != len(other):
         return _other_size(*indices)
-    at = _first(indices[0], indices[1])
-    num = sum(x != y for x, y in zip(*indices, strict=True))
-    if num == 1:
-        why = f"one sample of the batch differs: {indices[0][at]} in A, {indices[1][at]} in B"
-    else:
-        why = f"{num} of {len(one)} samples differ: " + ", ".join(
-            f"{_listed(side)} in {name}" for side, name in zip(indices, "AB", strict=True)
-        )
-    return _data(why, indices[0][at])
+    counts = Counter(indices[0]), Counter(indices[1])
+    only = [list((counts[n] - counts[1 - n]).elements()) for n in (0, 1)]
+    count = "one sample" if len(only[0]) == 1 else f"{len(only[0])} of {len(one)} samples"
+    why = f"{count} of the step differs" if len(only[0]) == 1 else f"{count} differ"
+    return _data(f"{why}: {_listed(only[0])} in A, {_listed(only[1])} in B", only[0][0])
 
 
 def _same_order(

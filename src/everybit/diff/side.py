@@ -104,6 +104,7 @@ class RunSide:
         config: Settings it was recorded with.
         command: The script and its arguments.
         findings: Of all ranks, as recorded.
+        world_size: Ranks that it ran on; 0 where that is not known.
     """
 
     name: str
@@ -113,3 +114,4 @@ class RunSide:
     config: Mapping[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    world_size: int = 0
