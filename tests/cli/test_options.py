@@ -65,6 +65,7 @@ FLAGS = {
         "--json",
         "--out",
         "--quiet",
+        "--ranks",
         "--results",
         "--seed",
         "--site",
