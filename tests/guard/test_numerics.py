@@ -85,8 +85,8 @@ def test_an_input_that_is_not_finite(loop):
     loop.before_batch = at(4, lambda x: x[2, 3].fill_(math.nan))
     verdict = loop.run(8)
     (finding,) = verdict.findings
-    assert (finding.rule, finding.where.step) == ("NUM501", 4)
-    assert finding.evidence["origin"]["source"] == "input"
+    assert (finding.rule, finding.where.step) == ("DAT408", 4)
+    assert (finding.evidence["num_nan"], finding.evidence["rows"]) == (1, [2])
 
 
 def test_weights_that_were_not_finite_before_the_step_are_named_first(loop):

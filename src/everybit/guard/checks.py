@@ -84,6 +84,8 @@ class Checks:
                 scrub=Scrub(config.scrub_percent / 100),
             ),
         ]
+        # Before numerics: what comes of a batch that is not finite is no news then.
+        self._all += contents_checks(config, rank=rank)
         if config.gradients:
             self._all.append(
                 GradientCheck(gradients, readout, rank=rank, heal=heal, patient=patient)
@@ -136,7 +138,6 @@ class Checks:
         self._all.append(AnswersCheck())
         self.samples = SampleCheck(rank)
         self._all.append(self.samples)
-        self._all += contents_checks(config, rank=rank)
         self._all += checks_of(run, state, self.record)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:

@@ -41,9 +41,9 @@ def load(monkeypatch):
 
 def judge(script: ModuleType, tmp_path: Path, *, harmless: bool) -> everybit.Verdict:
     # Some faults end the run with an error: of that the Guard tells, too.
-    with contextlib.suppress(IndexError, RuntimeError):
-        with everybit.Guard(run=tmp_path / "run", replay_every=0) as guard:
-            script.main(harmless=harmless)
+    ends = contextlib.suppress(IndexError, RuntimeError)
+    with ends, everybit.Guard(run=tmp_path / "run", replay_every=0) as guard:
+        script.main(harmless=harmless)
     assert not guard._fence.fault
     return guard.verdict
 

@@ -78,7 +78,7 @@ class InputsCheck(Check):
             if moment.evaluating and self._bad:
                 found += self._judge(moment.step, _finite(moment.outputs))
             return found
-        elif boundary is Boundary.BACKWARD_END and self._bad:
+        elif boundary is Boundary.BACKWARD_START and self._bad:
             return self._judge(moment.step, _finite(moment.losses))
         return ()
 
