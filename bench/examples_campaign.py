@@ -2,11 +2,12 @@
 
     python -m bench.examples_campaign --seeds 3 --out bench/results/examples.json
 
-For each example and seed three runs in processes of their own: without a Guard; with one; with one
-that heals, while a bit of a weight, of the optimizer's state, of a buffer and of a gradient is
-flipped, each at a step of its own. The flips go past torch. A clean run must have no finding and
-print and train the same to the last bit. Each flip must be found: its tensor, element, bit and
-step; and the healed run must train to the last bit what the run without a flip does.
+For each example and seed four runs in processes of their own: without a Guard; with one; with one
+that traces by module; with one that heals, while a bit of a weight, of the optimizer's state, of a
+buffer and of a gradient is flipped, each at a step of its own. The flips go past torch. A clean run
+must have no finding, print and train the same to the last bit, and leave the random streams where
+they were. Each flip must be found: its tensor, element, bit and step; and the healed run must train
+to the last bit what the run without a flip does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ import torch
 from tests.examples.harness import Job, Performance, perform, problems_alone, problems_healed
 from tests.examples.repertoire import REPERTOIRE, Example
 
+import everybit
+from everybit.core.trace_name import parse_trace_name
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -35,25 +39,30 @@ def try_examples(examples: list[Example], seeds: int, place: Path) -> list[dict[
             args = example.arguments(seed)
             base = place / f"{example.name}-{seed}"
             config: dict[str, Any] = dict(example.config)
+            traced = {**config, "trace": "module"}
             healing = {**config, "on_finding": "heal"}
             plans = example.plans(seed=seed)
             script = example.path
             jobs += [
                 Job(folder=base / "bare", script=script, args=args),
                 Job(folder=base / "clean", script=script, args=args, config=config),
+                Job(folder=base / "traced", script=script, args=args, config=traced),
                 Job(folder=base / "healed", script=script, args=args, config=healing, plans=plans),
             ]
     done = iter(perform(jobs, preload=examples[0].preload, timeout_s=3600))
     return [
-        _judge(example, [[next(done) for _ in range(3)] for _ in range(seeds)])
+        _judge(example, [[next(done) for _ in range(4)] for _ in range(seeds)])
         for example in examples
     ]
 
 
 def _judge(example: Example, performed: list[list[Performance]]) -> dict[str, Any]:
     problems, planted, found = [], 0, 0
-    for seed, (bare, clean, healed) in enumerate(performed):
+    sizes = []
+    for seed, (bare, clean, traced, healed) in enumerate(performed):
         wrong = problems_alone(example, bare, clean) + problems_healed(example, bare, healed)
+        wrong += [f"traced: {problem}" for problem in problems_alone(example, bare, traced)]
+        sizes.append(_bytes_an_observation(traced.job.folder / "run"))
         problems += [f"seed {seed}: {problem}" for problem in wrong]
         planted += len(healed.truths)
         found += sum(healed.finding_of(t, example.slack) is not None for t in healed.truths)
@@ -62,11 +71,28 @@ def _judge(example: Example, performed: list[list[Performance]]) -> dict[str, An
         "script": example.script,
         "args": list(example.args),
         "steps": example.steps,
-        "clean_runs": len(performed),
+        "clean_runs": 2 * len(performed),
+        "traced_runs": len(performed),
+        "traced_values": max(count for count, _ in sizes),
+        "bytes_an_observation": round(max(size for _, size in sizes), 1),
         "flips": planted,
         "flips_found_and_placed": found,
         "problems": problems,
     }
+
+
+def _bytes_an_observation(folder: Path) -> tuple[int, float]:
+    """Return how many digests were recorded between batch and update, and the record's share."""
+    run = everybit.open_run(folder)
+    assert run.damage == ()
+    traced = everything = size = 0
+    for log in run.logs(0):
+        size += log.size_bytes - len(json.dumps(log.header))
+        for record in log.steps():
+            for table in record.tables:
+                everything += len(table.names)
+                traced += sum(parse_trace_name(name) is not None for name in table.names)
+    return traced, size / max(everything, 1)
 
 
 def main() -> None:
@@ -93,7 +119,7 @@ def main() -> None:
                 found = f"{result['flips_found_and_placed']}/{result['flips']}"
                 print(f"{result['example']}: {found} {told}", flush=True)
     summary = {
-        "what": "examples under a Guard: clean runs, and runs with flips that are healed",
+        "what": "examples under a Guard: clean runs, traced ones, and runs with flips healed",
         "commit": commit,
         "seeds": list(range(args.seeds)),
         "torch": torch.__version__,

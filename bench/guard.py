@@ -108,13 +108,15 @@ RANKS = [
 class Workers:
     """The processes of one sort, which work at the same time."""
 
+    script = "guard_worker.py"
+
     variants: list[Variant]
     processes: list[subprocess.Popen] = field(default_factory=list)
     rows: dict[str, list[dict]] = field(default_factory=dict)
     facts: dict = field(default_factory=dict)
 
     def start(self, kind, *, python=sys.executable, environments=({},)):
-        command = [str(python), str(ROOT / "bench" / "guard_worker.py"), kind]
+        command = [str(python), str(ROOT / "bench" / self.script), kind]
         for more in environments:
             self.processes.append(
                 subprocess.Popen(

@@ -1,19 +1,16 @@
 """The loop of the tracing benchmark as a script, for tools that run scripts themselves.
 
-    python bench/trace_script.py STEPS OUT
+    STEPS=2 OUT=seconds.json python bench/trace_script.py
 
 Writes the CPU and wall seconds a step, after one that is not counted, to OUT as JSON.
 """
 
 import json
-import sys
+import os
 import time
 from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from everybit.drill.gpt import GPT
 from everybit.drill.text import Batches, standard_library_bytes
@@ -22,7 +19,7 @@ from guard_worker import BATCH, CONFIG, CONTEXT
 
 def main():
     torch.manual_seed(0)
-    num_steps, out = int(sys.argv[1]), sys.argv[2]
+    num_steps, out = int(os.environ["STEPS"]), os.environ["OUT"]
     model = GPT(CONFIG)
     optimizer = torch.optim.AdamW(model.parameters())
     batches = Batches(standard_library_bytes(1 << 20), batch=BATCH, context=CONTEXT, seed=0)

@@ -1,10 +1,9 @@
 """One process of the tracing benchmark: trains the same GPT under a level, or under a peer.
 
-    python bench/trace_worker.py [traincheck]
+    python bench/trace_worker.py float32
 
 It reads one request a line from stdin, as JSON, and answers with one line, as bench/guard_worker.py
-does. `traincheck` runs in an environment of its own and imports nothing of everybit but the model
-and the text.
+does.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 
+from everybit import open_run
+from everybit.guard.trace.schedule import Schedule
 from guard_worker import Loop, facts, measure, with_everybit
 
 
@@ -65,31 +66,6 @@ def with_hooks(loop, num_steps):
     return {**seconds, "observations": len(rows)}
 
 
-def with_traincheck(loop, num_steps):
-    """Measure under TrainCheck's collector: calls of torch, and the state of each parameter."""
-    import tempfile
-
-    from traincheck.instrumentor import Instrumentor, VarSampler
-    from traincheck.instrumentor.control import start_step
-
-    if not getattr(loop, "collected", None):
-        loop.folder = tempfile.TemporaryDirectory()
-        Instrumentor(
-            torch,
-            scan_proxy_in_args=False,
-            use_full_instr=False,
-            funcs_to_instr=None,
-            API_dump_stack_trace=False,
-        ).instrument()
-        loop.collected = VarSampler(loop.model, var_name="model")
-
-    def step():
-        start_step()
-        loop.step()
-
-    return measure(step, num_steps)
-
-
 def answer(loop, request):
     variant, num_steps = request["variant"], request["steps"]
     if variant == "bare":
@@ -98,14 +74,15 @@ def answer(loop, request):
         return with_debug_mode(loop, num_steps)
     if variant == "hooks":
         return with_hooks(loop, num_steps)
-    if variant == "traincheck":
-        return with_traincheck(loop, num_steps)
+    if variant != "sums":
+        # As far from the first step as most are: without block sums of everything.
+        Schedule.everything = property(lambda _: False)
+    else:
+        Schedule.everything = property(lambda _: True)
     seconds = with_everybit(
         loop, num_steps, request["folder"], request["settings"], timed=request["timed"]
     )
     (log,) = Path(request["folder"]).glob("*.log")
-    from everybit import open_run
-
     last = list(open_run(request["folder"]).log().steps())[-1]
     seconds["observations"] = sum(len(table.names) for table in last.tables)
     seconds["bytes"] = log.stat().st_size / (num_steps + 1)

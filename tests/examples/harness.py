@@ -189,8 +189,8 @@ def problems_healed(example: Example, bare: Performance, healed: Performance) ->
 
 
 def differing(a: Performance, b: Performance) -> list[str]:
-    """Return what first differs between the losses and weights of two performances."""
-    for what in ("losses", "tensors"):
+    """Return what first differs between losses, weights and random streams of two performances."""
+    for what in ("losses", "tensors", "rng"):
         mine, other = a.dump[what], b.dump[what]
         if len(mine) != len(other):
             return [f"{len(mine)} and {len(other)} {what}"]

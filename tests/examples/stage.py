@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import random
 import runpy
 import sys
 import traceback
@@ -70,6 +71,7 @@ def _perform(job: dict[str, Any]) -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.update(job["environment"])
+    random.seed(0)  # It is seeded anew in each fork.
     witness = Witness([Plan(**plan) for plan in job["plans"]])
     if job["witnessed"]:
         witness.install()
@@ -88,7 +90,21 @@ def _perform(job: dict[str, Any]) -> None:
     told |= {"truths": [asdict(truth) for truth in witness.truths], "updates": witness.updates}
     (folder / "told.json").write_text(json.dumps(told))
     if job["witnessed"]:
-        torch.save({"losses": witness.losses, "tensors": witness.everything()}, folder / "dump.pt")
+        dump = {"losses": witness.losses, "tensors": witness.everything(), "rng": _streams()}
+        torch.save(dump, folder / "dump.pt")
+
+
+def _streams() -> list[Any]:
+    """Return the states in which the script has left the random generators."""
+    import numpy as np
+    import torch
+
+    facts = np.random.get_state(legacy=False)["state"]
+    return [
+        torch.get_rng_state(),
+        torch.tensor(random.getstate()[1]),
+        torch.tensor([*facts["key"].tolist(), facts["pos"]]),
+    ]
 
 
 if __name__ == "__main__":

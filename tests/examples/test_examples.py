@@ -29,7 +29,8 @@ def test_flips_are_healed_and_nothing_else_is_found(name: str, tmp_path: Path) -
     jobs = []
     for example in examples:
         place, args = tmp_path / example.name, example.arguments()
-        healing = {"on_finding": "heal", **example.config}
+        # Traced by module, so that every kind of loop is.
+        healing = {"on_finding": "heal", "trace": "module", **example.config}
         jobs += [
             Job(folder=place / "bare", script=example.path, args=args),
             Job(
