@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 import everybit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Model(torch.nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.host import capture_environment
 from everybit.host.argv import HIDDEN
+from everybit.host.code import read_code
 from everybit.host.variables import NAMES, PREFIXES
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _OF_MACHINE: Final = (
 )
 #: Settings of a Guard that bear on what it records, or when.
 _SETTINGS: Final = ("every", "gradients", "numerics", "scrub_percent", "shadow")
-_LONG_DIGEST: Final = 16
 
 
 class CannotRunError(Exception):
@@ -130,11 +129,14 @@ def _check_machine(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 def _check_code(side: RunSide, folder: Path, script: Path) -> None:
     """Refuse a program that was changed since, as far as the record tells."""
-    changed = _changed_files(side.environment, folder)
-    if changed:
-        raise CannotRunError(f"its code was changed since it ran: {', '.join(changed[:4])}")
+    code = side.environment.get("code") or {}
+    if "script" in code:
+        changed = ", ".join(_changed_files(code, script)[:4])
+        if changed:
+            raise CannotRunError(f"its code was changed since it ran: {changed}")
+        return
     then = side.environment.get("captured_at")
-    if "code" in side.environment or not isinstance(then, (int, float)):
+    if not isinstance(then, (int, float)):
         return
     git = side.environment.get("git") or {}
     if "commit" in git and not _same_commit(git, folder):
@@ -143,24 +145,10 @@ def _check_code(side: RunSide, folder: Path, script: Path) -> None:
         raise CannotRunError(f"{script.name} was written to since it ran")
 
 
-def _changed_files(environment: Mapping[str, Any], folder: Path) -> list[str]:
-    """Return the program's own files that are gone or whose digest is not the recorded one."""
-    section = environment.get("code")
-    if not isinstance(section, dict):
-        return []
-    files = section.get("files", section)
-    changed = []
-    for name, digest in files.items() if isinstance(files, dict) else ():
-        if not isinstance(digest, str) or len(digest) < _LONG_DIGEST:
-            continue
-        try:
-            data = (folder / name).read_bytes()
-        except OSError:
-            changed.append(str(name))
-            continue
-        if not hashlib.sha256(data).hexdigest().startswith(digest):
-            changed.append(str(name))
-    return changed
+def _changed_files(then: Mapping[str, str], script: Path) -> list[str]:
+    """Return the program's own files that are new, gone, or other than recorded."""
+    now = read_code(str(script))
+    return [name for name in {**then, **now} if then.get(name) != now.get(name)]
 
 
 def _same_commit(then: Mapping[str, Any], folder: Path) -> bool:

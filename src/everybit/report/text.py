@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.report.comparison import MAX_ROWS, tensor_table
+from everybit.report.evaluations_text import cross_lines, sample_lines
 from everybit.report.evidence import (
     changes_in,
     describe_change,
@@ -147,6 +148,9 @@ def _tell_answer(out: _Writer, verdict: Verdict) -> None:
 
 
 def _tell_first(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
+    if verdict.comparison is not None and "cross" in verdict.comparison:
+        out.line()
+        out.labelled("Scores", cross_lines(verdict.comparison))
     if not verdict.has_first:
         return
     out.line()
@@ -161,6 +165,7 @@ def _tell_first(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
     out.labelled("Explained by", explained)
     if verdict.comparison is not None:
         out.labelled("Tensors", tensor_table(verdict.comparison, None if verbose else MAX_ROWS))
+        out.labelled("Samples", sample_lines(verdict.comparison))
 
 
 def describe_difference(item: Mapping[str, Any], arrow: str = "->") -> str:
