@@ -15,12 +15,14 @@ from everybit._version import __version__
 
 if TYPE_CHECKING:
     from everybit.api.convert import convert
+    from everybit.api.cross import cross
     from everybit.api.diff import diff
     from everybit.api.drill import drill
     from everybit.api.env import env, env_check, env_diff, env_lock
     from everybit.api.extract import extract
     from everybit.api.init import init_repro
     from everybit.api.lint import lint
+    from everybit.api.matrix import matrix
     from everybit.api.release import release
     from everybit.api.repair import repair
     from everybit.api.replay import replay
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "check_load",
     "convert",
+    "cross",
     "diff",
     "digest",
     "drill",
@@ -86,6 +89,7 @@ __all__ = [
     "lint",
     "load_incident",
     "load_into",
+    "matrix",
     "open_run",
     "release",
     "repair",
@@ -125,6 +129,7 @@ _HOME: Final = {
     "Verdict": "everybit.core.verdict",
     "check_load": "everybit.checkpoint",
     "convert": "everybit.api.convert",
+    "cross": "everybit.api.cross",
     "digest": "everybit.checkpoint",
     "env": "everybit.api.env",
     "env_check": "everybit.api.env",
@@ -137,6 +142,7 @@ _HOME: Final = {
     "lint": "everybit.api.lint",
     "load_incident": "everybit.ledger",
     "load_into": "everybit.checkpoint",
+    "matrix": "everybit.api.matrix",
     "open_run": "everybit.ledger",
     "release": "everybit.api.release",
     "repair": "everybit.api.repair",

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 @click.group("init")
 def command() -> None:
-    """Make a minimal project to investigate in."""
+    """Make a minimal project to investigate in.
+
+    \b
+    Example:
+      everybit init repro looking/
+    """
 
 
 @command.command("repro")

@@ -26,6 +26,10 @@ VERBS: Final[dict[str, tuple[str, str]]] = {
         "everybit.cli.drill",
         "Break a training on purpose, many times, and tell what is caught.",
     ),
+    "matrix": (
+        "everybit.cli.matrix",
+        "Run a script again and again, and tell whether it repeats.",
+    ),
     "replay": (
         "everybit.cli.replay",
         "Compute what replay found wrong again, here or on another device.",
