@@ -73,7 +73,7 @@ class BatchFacts:
     Attributes:
         streams: Streams that moved for the first time in this epoch.
         drew: A random stream that can be seen moved while the samples were read.
-        leaves: Digest word of each tensor of the batch, behind collate: `(path, word)`.
+        leaves: Digest word of each leaf of the batch, behind collate: `(path, word)`.
         samples: Words of the samples; None where none could be taken.
         stand_ins: `(asked, given)`: samples for which the dataset gave another one's.
         absent: Places in the batch for which the dataset gave None.

@@ -74,8 +74,12 @@ class Delivered:
         """Take a batch as the loop is about to get it; test it against what its worker made."""
         made = dict(facts.leaves) if facts is not None else {}
         found = dict(_tensors(batch))
-        at_hand = record.worker < 0 and made.keys() == found.keys() and 0 not in made.values()
-        words = list(made.values()) if at_hand else [word_of_leaf(each) for each in found.values()]
+        at_hand = record.worker < 0 and all(made.get(path) for path in found)
+        words = (
+            [made[path] for path in found]
+            if at_hand
+            else [word_of_leaf(each) for each in found.values()]
+        )
         leaves = [
             _Leaf(
                 path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils.data import IterableDataset
 
 from everybit.core.contents import BatchFacts, Pairing, SampleWords, StreamFact
 from everybit.probe.contents.nesting import Nesting, handles_errors
@@ -12,8 +13,7 @@ from everybit.probe.contents.pairing import compare_rows
 from everybit.probe.contents.streams import Streams
 from everybit.probe.contents.survey import survey
 from everybit.probe.contents.truncated import Truncated
-from everybit.probe.contents.words import leaf_words, word_of_leaf
-from everybit.probe.digest import flatten
+from everybit.probe.contents.words import Leaves, folded, leaf_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PAIRED_BATCHES: Final = 4
 #: Samples of a batch that get words of their own.
 MAX_SAMPLES: Final = 4096
+#: Leaves of a sample that are told apart; of one with more none is.
+MAX_LEAVES: Final = 8
 
 
 class ContentsProbe:
@@ -32,20 +34,28 @@ class ContentsProbe:
 
     Args:
         dataset: The dataset of this process.
+        in_worker: Nothing else happens in this process between two batches.
+
+    Attributes:
+        sample_words: A word (XXH3-64) for each sample fetched last; empty where there are none.
+        batch_word: The same for the batch collated last, 0 with none.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, *, in_worker: bool = False) -> None:
+        self.sample_words: tuple[int, ...] = ()
+        self.batch_word = 0
         self._failed = False
         self._num_batches = 0
         self._samples: Sequence[Any] = ()
-        self._leaves: list[list[tuple[str, int]]] = []
+        self._leaves: list[Leaves] = []
         self._drew = False
         self._moved: tuple[StreamFact, ...] = ()
         self._nesting = Nesting(())
         self._truncated = Truncated()
         try:
             found = survey(dataset)
-            self._streams = Streams(found.generators)
+            quiet = in_worker and not isinstance(dataset, IterableDataset)
+            self._streams = Streams(found.generators, quiet_between=quiet)
             self._nesting = Nesting(found.datasets.values())
             self._handles = any(handles_errors(each) for each in found.datasets.values())
         except Exception:
@@ -63,10 +73,12 @@ class ContentsProbe:
 
     def collated(self, batch: Any) -> BatchFacts | None:
         """Look at the batch; returns what was seen, None where nothing could be."""
+        self.batch_word = 0
         if self._failed:
             return None
         facts: BatchFacts | None = self._call(self._collated, batch)
         self._samples, self._leaves = (), []
+        self.sample_words = ()
         self._num_batches += 1
         return facts
 
@@ -98,20 +110,19 @@ class ContentsProbe:
         # Taken before collate, which may write into them.
         few = len(samples) <= MAX_SAMPLES
         self._leaves = [leaf_words(sample) for sample in samples] if few else []
+        self.sample_words = tuple(folded(leaves) for leaves in self._leaves)
 
     def _collated(self, batch: Any) -> BatchFacts:
         samples = self._samples
         pairing: Pairing | None = None
         if self._num_batches < PAIRED_BATCHES and 1 < len(samples) <= MAX_SAMPLES:
             pairing = compare_rows(samples, batch)
+        leaves = leaf_words(batch)
+        self.batch_word = folded(leaves)
         return BatchFacts(
             streams=self._moved,
             drew=self._drew,
-            leaves=tuple(
-                (path, word_of_leaf(leaf))
-                for path, leaf in flatten(batch)
-                if isinstance(leaf, torch.Tensor)
-            ),
+            leaves=tuple(leaves),
             samples=_columns(self._leaves),
             stand_ins=self._nesting.take(),
             absent=tuple(place for place, sample in enumerate(samples) if sample is None),
@@ -121,10 +132,10 @@ class ContentsProbe:
         )
 
 
-def _columns(leaves: Sequence[Sequence[tuple[str, int]]]) -> SampleWords | None:
+def _columns(leaves: Sequence[Leaves]) -> SampleWords | None:
     """Return words by leaf; None where the samples are not of one form."""
     paths = [tuple(path for path, _ in sample) for sample in leaves]
-    if not paths or any(path != paths[0] for path in paths) or not paths[0]:
+    if not paths or not 0 < len(paths[0]) <= MAX_LEAVES or any(p != paths[0] for p in paths):
         return None
     words = tuple(zip(*([word for _, word in sample] for sample in leaves), strict=True))
     return SampleWords(paths=paths[0], words=words)

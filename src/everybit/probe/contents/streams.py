@@ -29,10 +29,13 @@ class Streams:
 
     Args:
         own: Generators of the dataset, by name.
+        quiet_between: Nobody draws between `end` and the next `begin`.
     """
 
-    def __init__(self, own: Mapping[str, Any]) -> None:
+    def __init__(self, own: Mapping[str, Any], *, quiet_between: bool = False) -> None:
         self._own = dict(own)
+        self._quiet_between = quiet_between
+        self._now: dict[str, _State] = {}
         self._starts: dict[str, _State] = {}
         self._before: dict[str, _State] = {}
         self._told: set[str] = set()
@@ -40,7 +43,7 @@ class Streams:
 
     def begin(self) -> None:
         """Look before samples are read."""
-        self._before = self._states()
+        self._before = self._now or self._states()
         for name, state in self._before.items():
             self._starts.setdefault(name, state)
         self._pairs = self._halves()
@@ -56,6 +59,7 @@ class Streams:
             Whether any stream moved, and those that moved for the first time.
         """
         now = self._states()
+        self._now = now if self._quiet_between else {}
         moved = [name for name, state in now.items() if self._before.get(name, state) != state]
         if not moved and self._pairs != self._halves():
             moved = list(self._pairs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,18 +13,26 @@ import xxhash
 from everybit.probe.digest import flatten, plain_word, readable
 from everybit.probe.memory import row_major
 
-#: Leaves of a sample that get words of their own; of a larger one only the first count.
-MAX_LEAVES: Final = 8
+Leaves = list[tuple[str, int]]
 
 
-def leaf_words(value: Any) -> list[tuple[str, int]]:
-    """Return `(path, 64-bit word)` of the leaves of a sample; 0 where one has no digest."""
-    words = []
-    for path, leaf in flatten(value):
-        words.append((path, word_of_leaf(leaf)))
-        if len(words) == MAX_LEAVES:
-            break
-    return words
+def leaf_words(value: Any) -> Leaves:
+    """Return `(path, 64-bit word)` of the leaves of a sample or batch; 0 for one with no digest."""
+    return [(path, word_of_leaf(leaf)) for path, leaf in flatten(value)]
+
+
+def folded(leaves: Leaves) -> int:
+    """Return one word (XXH3-64) for all leaves; 0 where none has a digest."""
+    words = [word for _, word in leaves]
+    if not any(words):
+        return 0
+    seed = _paths(tuple(path for path, _ in leaves))
+    return xxhash.xxh3_64_intdigest(array("Q", words).tobytes(), seed=seed) or 1
+
+
+@lru_cache(maxsize=256)
+def _paths(paths: tuple[str, ...]) -> int:
+    return xxhash.xxh3_64_intdigest("\n".join(paths).encode())
 
 
 def word_of_leaf(leaf: Any) -> int:

@@ -88,7 +88,7 @@ class Begin:
         if self._generators is None:
             dataset = self._dataset if info is None else info.dataset
             self._generators = dataset_generators(dataset)
-            self.contents = ContentsProbe(dataset)
+            self.contents = ContentsProbe(dataset, in_worker=info is not None)
             # One that is iterated anew, in a worker that is kept, may draw as it begins.
             self._quiet_between = not isinstance(dataset, IterableDataset)
             states = self._resume.get(info.id) if info is not None else None
@@ -115,10 +115,11 @@ class Collating:
     def __call__(self, samples: Any) -> Envelope:
         """Return the batch in an envelope."""
         # Before it is collated: a `collate_fn` may take its samples apart.
-        words = self._words(samples)
         contents = self._begin.contents if self._begin.collates else None
         if contents is not None:
             contents.fetched(samples)
+        words = contents.sample_words if contents is not None else ()
+        words = words or self._words(samples)
         batch = self._collate(samples)
         return Envelope(batch, self._facts(samples, batch, words, contents))
 
@@ -138,14 +139,15 @@ class Collating:
             extra: dict[str, Any] = {}
             for probe in self._probes:
                 extra |= probe(samples, batch)
+            seen = contents.collated(batch) if contents is not None else None
             return Facts(
-                digest=value_word(batch),
+                digest=(contents.batch_word if contents is not None else 0) or value_word(batch),
                 samples=words,
                 streams=self._begin.begun(),
                 states=self._begin.ended(),
                 worker=-1 if info is None else info.id,
                 extra=extra,
-                contents=contents.collated(batch) if contents is not None else None,
+                contents=seen,
             )
         except Exception as error:  # The loop gets its batch; what is not known is told.
             return Facts(samples=words, extra={"fault": f"{type(error).__name__}: {error}"})
