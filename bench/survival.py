@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from tests.guard.stepping.loops import Loop, build, cnn, flip, gpt
-from tests.guard.stepping.test_survival import MEMORY, target
+from bench.closure_loops import MEMORY, Loop, build, cnn, flip, gpt, target
 from torch.nn.parallel import DistributedDataParallel
 
 import everybit

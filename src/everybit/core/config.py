@@ -269,6 +269,10 @@ class Config:
         except ConfigError as error:
             raise ConfigError(error.what, where=where, todo=error.todo) from None
 
+    def is_set(self, name: str) -> bool:
+        """Whether a setting is another one than its default."""
+        return bool(getattr(self, name) != field_default(self.__dataclass_fields__[name]))
+
     def recorded(self) -> dict[str, Any]:
         """Return the settings as a run's record keeps them: addresses without their secrets."""
         values = asdict(self)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from everybit.core.boundary import Boundary
-from everybit.core.config import Config, OnFinding
+from everybit.core.config import OnFinding
 from everybit.core.verdict import Coverage
 from everybit.guard.answers import AnswersCheck
 from everybit.guard.at_rest import AtRestCheck
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from everybit.core.config import Config
     from everybit.core.finding import Finding
     from everybit.core.observation import TensorTable
     from everybit.core.samples import EpochEnd
@@ -110,7 +111,7 @@ class Checks:
         self._replay = ReplayCheck(
             rank=rank,
             every=config.replay_every,
-            promised=config.replay_every != Config().replay_every,
+            promised=config.is_set("replay_every"),
             preflight=config.preflight,
             audit=replicas.audit.take,
             attribute=Attribution(

@@ -12,8 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 import torch
 import torch.distributed as dist
-from tests.guard.stepping.loops import Loop, build, cnn, flip, gpt
-from tests.guard.stepping.test_survival import target
+from bench.closure_loops import Loop, build, cnn, flip, gpt, target
 from torch.nn.parallel import DistributedDataParallel
 
 import everybit

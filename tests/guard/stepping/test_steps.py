@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from tests.guard.stepping.loops import Loop, bare, build, cnn, flip, gpt, guarded
+from bench.closure_loops import Loop, bare, build, cnn, flip, gpt, guarded
 from torch import nn
 
 import everybit

@@ -17,6 +17,7 @@ from everybit.drill.gpt import GPT, GPTConfig
 from everybit.inject import ComputedCampaign
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
     from pathlib import Path
 
@@ -24,6 +25,22 @@ if TYPE_CHECKING:
     from everybit.core.verdict import Verdict
 
     Hit = Callable[["Loop", str], None]
+
+#: What lies in memory, and at which point of a step it is hit.
+MEMORY = [
+    ("weight", "between"),
+    ("weight", "forward"),
+    ("weight", "backward"),
+    ("weight", "updated"),
+    ("moment", "between"),
+    ("moment", "backward"),
+    ("moment", "updated"),
+    ("buffer", "between"),
+    ("buffer", "forward"),
+    ("buffer", "updated"),
+    ("gradient", "backward"),
+    ("gradient", "clipped"),
+]
 
 
 class CNN(nn.Module):
@@ -185,3 +202,21 @@ def flip(tensor: torch.Tensor, element: int, bit: int) -> None:
     size = tensor.element_size()
     at = tensor.data_ptr() + element * size + bit // 8
     ctypes.memset(at, ctypes.string_at(at, 1)[0] ^ (1 << bit % 8), 1)
+
+
+def target(loop: Loop, kind: str, rng: random.Random) -> tuple[str, torch.Tensor, str | None]:
+    """Return the name, the tensor, and the name of the optimizer state."""
+    named = dict(loop.model.named_parameters())
+    key = rng.choice(sorted(named))
+    if kind == "buffer":
+        buffers = dict(loop.model.named_buffers())
+        key = rng.choice(sorted(buffers))
+        return key, buffers[key], None
+    if kind == "moment":
+        slot = rng.choice(["exp_avg", "exp_avg_sq"])
+        return key, loop.optimizer.state[named[key]][slot], slot
+    if kind == "gradient":
+        gradient = named[key].grad
+        assert gradient is not None
+        return key, gradient, None
+    return key, named[key].detach(), None
