@@ -95,3 +95,60 @@ def test_of_many_files_those_that_call_a_wrapper_are_read(tmp_path):
         "more2.py": "import util\ndef fetch(p, **k):\n    return util.get(p, **k)\n",
     }
     assert told(written(tmp_path, files)) == [("deep.py", 2), ("more.py", 2)]
+
+
+HANDED_ON = {
+    "by name": ("from .files import get\n", "from pkg import get\n"),
+    "in brackets": (
+        "from .files import (\n    get,  # ours\n)\n", "from pkg import (\n    get,\n)\n",
+    ),
+    "over two lines": ("from .files import \\\n    get\n", "from pkg import get\n"),
+    "under another name": ("from .files import get as fetch\n", "from pkg import fetch as get\n"),
+    "with a star": ("from .files import *\n", "from pkg import get\n"),
+    "by the module": ("from . import files\n", "import pkg\nget = pkg.files.get\n"),
+    "by the module's other name": (
+        "from . import files as f\n", "from pkg import f\nget = f.get\n",
+    ),
+    "where loads stand beside": (
+        "import json\nfrom .files import get\nx = json.load\n", "from pkg import get\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("package", "start"), HANDED_ON.values(), ids=HANDED_ON.keys())
+@pytest.mark.parametrize("deep", [False, True], ids=["one package", "two packages"])
+def test_of_many_files_those_that_take_a_wrapper_from_a_package_are_read(
+    tmp_path, package, start, deep
+):
+    files = {f"other{n}.py": "import os\nx = 1\n" for n in range(60)}
+    inner = "outer/pkg" if deep else "pkg"
+    files |= {f"{inner}/__init__.py": package, f"{inner}/files.py": WRAPPER}
+    if deep:
+        files["outer/__init__.py"] = "from . import pkg\nfrom .pkg import *\n"
+        start = start.replace("from pkg", "from outer.pkg")
+        start = start.replace("import pkg\n", "from outer import pkg\n")
+    files["main.py"] = start + UNSAFE
+    line = len(start.splitlines()) + 1
+    assert told(written(tmp_path, files)) == [("main.py", line)]
+
+
+def test_of_many_files_one_that_calls_something_harmless_is_not_parsed(tmp_path, monkeypatch):
+    from everybit.source import choosing
+
+    files = {f"other{n}.py": "from pkg import harmless\nharmless()\n" for n in range(60)}
+    files |= {
+        "pkg/__init__.py": "from .files import get, harmless\n",
+        "pkg/files.py": WRAPPER + "\ndef harmless():\n    pass\n",
+    }
+    chosen = []
+    choose = choosing.choose_checks
+    monkeypatch.setattr(
+        "everybit.source.linting.choose_checks",
+        lambda given, checks: chosen.append((given, choose(given, checks))) or chosen[0][1],
+    )
+    assert told(written(tmp_path, files)) == []
+    ((given, checks),) = chosen
+    loads = {path.name for (path, _), each in zip(given, checks, strict=True)
+             if any(check.rule == "SRC301" for check in each)}  # fmt: skip
+    assert "files.py" in loads
+    assert not any(name.startswith("other") for name in loads)

@@ -106,12 +106,27 @@ def _look(
             target.stat()
         except OSError as error:
             raise PathError.from_os_error(error, target) from error
+    skipped: list[Skipped] = []
     files = {
-        found.path.resolve(): found
+        _place(found.path): found
         for target in targets
-        for found in walk_files(target, exclude, relative=len(targets) == 1)
+        for found in walk_files(target, exclude, relative=len(targets) == 1, passed_over=skipped)
     }
-    return lambda: lint_files(list(files.values()), roots=_roots(paths), progress=progress)
+
+    def look() -> Linted:
+        linted = lint_files(list(files.values()), roots=_roots(paths), progress=progress)
+        linted.skipped[:0] = skipped
+        return linted
+
+    return look
+
+
+def _place(path: Path) -> Path:
+    """Return where a file lies; of a link in a circle the link, which then cannot be read."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path.absolute()
 
 
 def _roots(paths: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:

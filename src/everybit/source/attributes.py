@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from everybit.source.module import Module
 
 _MAX_BASES: Final = 12
+_ENUMS: Final = ("enum.Enum", "enum.StrEnum", "enum.IntEnum", "enum.Flag", "enum.IntFlag")
 #: Calls in a row that a name keeps: `a()()()` of a hostile file must not grow without end.
 _MAX_NAME: Final = 300
 
@@ -145,6 +146,14 @@ def of_class(owner: Defined, name: str, seen: int = 0) -> Meanings:
     return ()
 
 
+def is_enum(owner: Defined) -> bool:
+    """Return whether a class is an enumeration, by its bases or those of its bases."""
+    node, module = owner.node, owner.module
+    if not isinstance(node, ast.ClassDef):
+        return False
+    return any(each.node is node and each.is_a(*_ENUMS) for each in module.classes)
+
+
 def _in_body(owner: Defined, node: ast.ClassDef, name: str) -> Meanings:
     module = owner.module
     scope = module.scopes[node]
@@ -159,4 +168,7 @@ def _in_body(owner: Defined, node: ast.ClassDef, name: str) -> Meanings:
             return returned(function)
         filled = "classmethod" in words or (owner.instance and "staticmethod" not in words)
         return (Defined(module, last.node, method=filled),)
-    return module.resolver.look_up(name, scope, None)
+    found = module.resolver.look_up(name, scope, None)
+    if owner.instance and isinstance(last.node, ast.AnnAssign):
+        return joined(found, UNKNOWNS)  # a field: the constructor may be given another value
+    return found

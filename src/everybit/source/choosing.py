@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from everybit.source.registry import Check
@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 #: So few files are all parsed: what they import may not be among them.
 _FEW: Final = 24
 _IMPORT: Final = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^#\n(]*|\([^)]*\))|import[ \t]+([^#\n]+))",
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^#\n(\\]|\\\r?\n)*)"
+    r"|import[ \t]+([^#\n]+))",
     re.MULTILINE,
 )
 _NAMED: Final = re.compile(
     r"^([ \t]*)(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)|^(\w+)[ \t]*[:=]", re.MULTILINE
 )
 _WORD: Final = re.compile(r"\w+")
-#: A wrapper of a wrapper of a wrapper.
-_ROUNDS: Final = 3
+#: What stands before a dot: `tools` of `pkg.tools.fetch`.
+_QUALIFIER: Final = re.compile(r"(\w+)[ \t]*\.")
+#: `name` or `name as other` of an import.
+_BROUGHT: Final = re.compile(r"(\*|\w+)(?:\s+as\s+(\w+))?")
+_REMARK: Final = re.compile(r"#[^\n]*")
+#: A wrapper of a wrapper of a wrapper, each handed on by the packages that it lies in.
+_ROUNDS: Final = 8
 #: Occurrences of one word in one file that are looked at.
 _MAX_FOUND: Final = 2_000
 
@@ -64,14 +70,31 @@ class _File:
         self.text = text
         self.stem = path.parent.name if path.stem == "__init__" else path.stem
         self.words = frozenset(_WORD.findall(text))
-        self.imported = frozenset(
-            word
-            for match in _IMPORT.finditer(text)
-            for part in match.groups()
-            if part
-            for word in _WORD.findall(part)
-        )
+        #: Modules that it may take a name from, by the last word of theirs.
+        self.sources = set(_QUALIFIER.findall(text))
+        #: `[(words of the module, {name there: name here})]` of each `from` import.
+        self.brought: list[tuple[frozenset[str], dict[str, str]]] = []
+        for module, names, whole in _IMPORT.findall(text):
+            self.sources.update(_WORD.findall(f"{module} {names} {whole}"))
+            if not whole:
+                found = _BROUGHT.findall(_REMARK.sub("", names))
+                given = {name: other or name for name, other in found}
+                stems = _WORD.findall(module) or [path.parents[len(module) - 1].name]
+                self.brought.append((frozenset(stems), given))
         self._named: list[tuple[int, bool, str]] | None = None
+
+    def handed_on(self, exported: Mapping[str, set[str]]) -> set[str]:
+        """Return the names, of those that other files have, that importing this one gives too."""
+        found: set[str] = set()
+        for module, given in self.brought:
+            names = {name for stem in module & exported.keys() for name in exported[stem]}
+            if "*" in given:
+                found |= names
+            for name, here in given.items():
+                if name in names:
+                    found.add(here)
+                found |= exported.get(name, set())  # the module itself, under whatever name
+        return found
 
     def names_around(self, pattern: re.Pattern[str]) -> set[str]:
         """Return the functions, classes and globals in which a pattern occurs."""
@@ -107,21 +130,25 @@ def _holding(files: Sequence[_File], words: tuple[str, ...]) -> list[bool]:
     for file, each in zip(files, has, strict=True):
         if each:
             exported.setdefault(file.stem, set()).update(file.names_around(pattern))
+    new = {stem: set(names) for stem, names in exported.items()}
     for _ in range(_ROUNDS):
-        new: dict[str, set[str]] = {}
+        found: dict[str, set[str]] = {}
         for place, file in enumerate(files):
-            if has[place]:
-                continue
-            named = {
-                name
-                for stem in file.imported & exported.keys()
-                for name in exported[stem] & file.words
-            }
+            named = {name for stem in file.sources & new.keys() for name in new[stem] & file.words}
+            handed_on = file.handed_on(new)
             if named:
                 has[place] = True
-                around = re.compile(rf"\b(?:{'|'.join(map(re.escape, named))})\b")
-                new.setdefault(file.stem, set()).update(file.names_around(around))
-        if not new:
+                handed_on |= file.names_around(_any_of(named))
+            handed_on -= exported.get(file.stem, set())
+            if handed_on:
+                found.setdefault(file.stem, set()).update(handed_on)
+        if not found:
             break
-        exported = new
+        for stem, names in found.items():
+            exported.setdefault(stem, set()).update(names)
+        new = found
     return has
+
+
+def _any_of(names: set[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")

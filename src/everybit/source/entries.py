@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from everybit.source.meaning import UNKNOWNS, External, Literal, Meanings, joined
+from everybit.source.meaning import UNKNOWNS, Defined, External, Literal, Meanings, joined
 from everybit.source.scopes import How, end_of, start_of
 
 if TYPE_CHECKING:
@@ -117,14 +117,40 @@ def entries_of(
         case ast.Name():
             return _named(module, node, use, frame, depth)
         case ast.Attribute():
-            found_ = [
-                entries_of(where, value, value, None, depth + 1)
-                for where, value in module.origins(node)
-                if value is not node
-            ]
-            return _any(found_)
+            return _attribute(module, node, depth)
         case _:
             return OPEN
+
+
+def _attribute(module: Module, node: ast.Attribute, depth: int) -> Entries:
+    """Return what an attribute may hold; one of `self` also by what its class does to it."""
+    owner = module.enclosing(node, ast.ClassDef)
+    changes = module.self_changes(owner).get(node.attr, []) if owner is not None else []
+    if owner is None or not changes or not _is_self(module, node.value, owner):
+        return _assigned(module, node, depth)
+    key = (owner, node.attr)
+    if key not in module.held:
+        module.held[key] = OPEN  # while it is set from its own items
+        found = _assigned(module, node, depth)
+        for change in changes[:_MAX_CHANGES]:
+            found = found | _after(module, change, found, None, depth + 1)
+        module.held[key] = found if len(changes) <= _MAX_CHANGES else OPEN
+    return module.held[key]
+
+
+def _is_self(module: Module, node: ast.expr, owner: ast.ClassDef) -> bool:
+    meant = module.resolver.meanings(node)
+    return any(isinstance(m, Defined) and m.node is owner for m in meant)
+
+
+def _assigned(module: Module, node: ast.Attribute, depth: int) -> Entries:
+    return _any(
+        [
+            entries_of(where, value, value, None, depth + 1)
+            for where, value in module.origins(node)
+            if value is not node
+        ]
+    )
 
 
 def _any(found: list[Entries]) -> Entries:

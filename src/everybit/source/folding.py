@@ -61,6 +61,16 @@ def truth(resolver: Resolver, node: ast.expr, frame: Frame | None, *, negate: bo
     )
 
 
+def as_text(resolver: Resolver, node: ast.expr, frame: Frame | None) -> Meanings:
+    """Return what `str(a)` may be."""
+    return joined(
+        *(
+            (literal(str(m.value)),) if isinstance(m, Literal) else UNKNOWNS
+            for m in resolver.meanings(node, frame)
+        )
+    )
+
+
 def text(resolver: Resolver, node: ast.expr, frame: Frame | None) -> Meanings:
     """Return the text that constants are put together to."""
     parts: list[ast.expr] = []

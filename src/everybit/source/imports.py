@@ -35,7 +35,8 @@ def _below(module: Module, source: External | Package, name: str) -> Package | N
     """Return the module that a package holds under a name, where the package binds no such name."""
     if not isinstance(source, Package):
         return None
-    if source.module is not None and name in source.module.top.bindings:
+    bound = source.module is not None and name in source.module.top.bindings
+    if bound and source.module is not module:  # `from . import files` in the package itself
         return None
     return module.project.below(source, name)
 

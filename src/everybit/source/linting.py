@@ -203,6 +203,8 @@ def _place(hit: Hit) -> tuple[int, int]:
 
 def _column(line: str, offset: int) -> int:
     """Return the column in characters, from 1, of an offset in bytes of UTF-8."""
+    if line.isascii():
+        return min(offset, len(line)) + 1
     return len(line.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + 1
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from everybit.source import attributes
+from everybit.source import attributes, self_attributes
 from everybit.source.calls import Argument, CallSite, read_calls
 from everybit.source.flags import read_flags
 from everybit.source.meaning import UNKNOWNS, Defined, External, Meanings, Package
@@ -20,6 +21,7 @@ from everybit.source.scopes import SCOPES, Scope, read_scopes, start_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from everybit.source.entries import Entries
     from everybit.source.leading import Wanted
     from everybit.source.meaning import FunctionNode
     from everybit.source.project import Project
@@ -58,21 +60,33 @@ class Module:
         tree: The syntax tree.
         project: Where its imports are looked for.
         name: Its dotted name in the project.
+        magics: Of a notebook: the lines that are blanked, by their number in `text`.
     """
 
     def __init__(
-        self, *, path: str, text: str, tree: ast.Module, project: Project, name: str
+        self,
+        *,
+        path: str,
+        text: str,
+        tree: ast.Module,
+        project: Project,
+        name: str,
+        magics: Sequence[tuple[int, str]] = (),
     ) -> None:
         self.path = path
         self.text = text
         self.tree = tree
         self.project = project
         self.name = name
+        self.magics = magics
         self.resolver = Resolver(self)
         self._self_assigned: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
+        self._self_changed: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
         self._scope_of: dict[ast.AST, Scope] = {}
         self._calls: dict[Wanted | None, tuple[CallSite, ...]] = {}
         self._nodes: dict[tuple[type, ...], tuple[Any, ...]] = {}
+        #: What attributes of `self` hold that are changed in place, by their class and name.
+        self.held: dict[tuple[ast.ClassDef | None, str], Entries] = {}
         #: What names mean that star imports bring.
         self.starred_names: dict[str, Meanings] = {}
         self._returns: dict[ast.AST, tuple[ast.expr, ...]] = {}
@@ -192,7 +206,14 @@ class Module:
 
     def source(self, node: ast.AST) -> str:
         """Return the text of a node."""
-        return ast.get_source_segment(self.text, node) or ""
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
+        if not first or last is None:
+            return ""
+        begin, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
+        lines = self._lines[first - 1 : last]
+        lines[-1] = lines[-1][:end]
+        lines[0] = lines[0][begin:]
+        return b"".join(lines).decode("utf-8", "replace")
 
     def qualified(self, node: ast.AST) -> str:
         """Return the dotted name of a function or class: `pkg.mod.Class.method`."""
@@ -205,6 +226,12 @@ class Module:
         return ".".join([self.name, *reversed(words)])
 
     # ---- what the resolution asks -----------------------------------------------------------
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        """The lines with their ends, in UTF-8, as the tree counts columns."""
+        text = self.text.encode("utf-8", "replace")
+        return re.split(rb"(?<=\n)|(?<=\r)(?!\n)", text)
 
     @cached_property
     def _read(self) -> tuple[dict[ast.AST, Scope], dict[ast.AST, ast.AST]]:
@@ -267,8 +294,14 @@ class Module:
     def self_assignments(self, node: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
         """Return what the methods of a class assign to attributes of `self`."""
         if node not in self._self_assigned:
-            self._self_assigned[node] = _self_assigned(node)
+            self._self_assigned[node] = self_attributes.assigned(node)
         return self._self_assigned[node]
+
+    def self_changes(self, node: ast.ClassDef) -> dict[str, list[ast.AST]]:
+        """Return where the methods of a class change what attributes of `self` hold, in place."""
+        if node not in self._self_changed:
+            self._self_changed[node] = self_attributes.changed(node)
+        return self._self_changed[node]
 
     def is_builtin(self, name: str) -> bool:
         """Return whether Python itself defines a name."""
@@ -295,46 +328,3 @@ def _bases(owner: Defined, depth: int) -> Iterator[str]:
                 yield meaning.name
             if isinstance(meaning, Defined):
                 yield from _bases(meaning, depth + 1)
-
-
-def _self_assigned(node: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
-    found: dict[str, list[ast.expr | None]] = {}
-    for method in node.body:
-        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        first = [*method.args.posonlyargs, *method.args.args][:1]
-        if not first:
-            continue
-        name = first[0].arg
-        for each in ast.walk(method):
-            match each:
-                case ast.Assign(targets=targets, value=value):
-                    for target in targets:
-                        _note(found, name, target, value)
-                case ast.AnnAssign(target=target, value=ast.expr() as value):
-                    _note(found, name, target, value)
-                case ast.AugAssign(target=target):
-                    _note(found, name, target, None)
-                case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
-                    _note(found, name, target, value)
-                case ast.For(target=target) | ast.AsyncFor(target=target):
-                    _note(found, name, target, None)
-                case _:
-                    pass
-    return found
-
-
-def _note(
-    found: dict[str, list[ast.expr | None]], name: str, target: ast.expr, value: ast.expr | None
-) -> None:
-    match target:
-        case ast.Attribute(value=ast.Name(id=owner), attr=attr) if owner == name:
-            found.setdefault(attr, []).append(value)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            parts: Sequence[ast.expr | None] = [None] * len(targets)
-            if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(targets):
-                parts = value.elts
-            for each, part in zip(targets, parts, strict=True):
-                _note(found, name, each, part)
-        case _:
-            pass

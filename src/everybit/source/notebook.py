@@ -15,6 +15,10 @@ _PYTHON_MAGICS: Final = frozenset(
 )
 _CELL_MAGIC: Final = re.compile(r"\s*%%(\w+)")
 _LINE_MAGIC: Final = re.compile(r"(\s*)(?:%[\w.]|!|\?)")
+#: `%time statement`: what these magics run is Python that runs here, behind their options.
+_RUNNING: Final = re.compile(
+    r"(\s*)%(?:time|timeit|prun|memit|mprun|lprun)\b((?:[ \t]+-\w+(?:[ \t]+\d+)?)*[ \t]+)(?=[^-\s])"
+)
 _HELP: Final = re.compile(r"^\s*[\w.%]+\?\??\s*$")
 _ASSIGNED: Final = re.compile(r"^(\s*[\w., ()\[\]'\"]*=\s*)(?:!|%[A-Za-z])")
 
@@ -111,6 +115,11 @@ def _blank(lines: list[str], mark: str = "") -> tuple[list[str], list[tuple[int,
     taken: list[tuple[int, str]] = []
     goes_on = False
     for number, line in enumerate(lines, start=1):
+        run = None if goes_on else _run_by(line)
+        if run is not None:
+            kept.append(f"{run}  #{mark}{number}#" if mark else run)
+            taken.append((number, line))
+            continue
         is_magic = goes_on or _CELL_MAGIC.match(line) or _LINE_MAGIC.match(line)
         assigned = _ASSIGNED.match(line)
         behind = f"  #{mark}{number}#" if mark else ""
@@ -127,6 +136,21 @@ def _blank(lines: list[str], mark: str = "") -> tuple[list[str], list[tuple[int,
         else:
             kept.append(line)
     return kept, taken
+
+
+def _run_by(line: str) -> str | None:
+    """Return a line whose magic runs the statement behind it, as a line of Python.
+
+    Each letter of the statement stays at its place.
+    """
+    magic = _RUNNING.match(line)
+    if magic is None:
+        return None
+    statement = line[magic.end() :]
+    if isinstance(parse(f"if 1: {statement}"), Refused):
+        return None  # it goes on, or is no statement that stands behind a colon
+    head = f"{magic[1]}if 1:"
+    return head + " " * (magic.end() - len(head)) + statement
 
 
 def marked_cell(source: str, mark: str) -> tuple[str, dict[str, str]]:

@@ -67,9 +67,25 @@ def _name(module: Module, node: ast.Name, depth: int, known: Known) -> tuple[Ori
     for binding in module.flow.reaching(scope.bindings[node.id], node if own else None):
         if binding.how in _FOLLOWED and binding.value is not None:
             found += _origins(module, binding.value, depth + 1, known)
+        elif binding.how is How.UNPACKED and binding.value is not None:
+            for where, item in item_of(module, binding.value, binding.index):
+                found += _origins(where, item, depth + 1, known)
         elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):
             found += _imported(module, binding.node, depth, known)
     return tuple(dict.fromkeys(found))[:64]
+
+
+def item_of(module: Module, node: ast.expr, index: int) -> tuple[Origin, ...]:
+    """Return one item of what a call of the project's functions gives, where it is written out."""
+    if not isinstance(node, ast.Call | ast.Await | ast.Name):
+        return ()
+    found: list[Origin] = []
+    for where, value in origins_of(module, node):
+        elements = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        before = elements[: index + 1]
+        if index < len(elements) and not any(isinstance(each, ast.Starred) for each in before):
+            found.append((where, elements[index]))
+    return tuple(found)
 
 
 def _imported(module: Module, alias: ast.alias, depth: int, known: Known) -> tuple[Origin, ...]:

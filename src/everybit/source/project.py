@@ -82,7 +82,12 @@ class Project:
         """
         where = path.resolve()
         module = Module(
-            path=shown, text=file.text, tree=file.tree, project=self, name=self._dotted(where)
+            path=shown,
+            text=file.text,
+            tree=file.tree,
+            project=self,
+            name=self._dotted(where),
+            magics=file.magics,
         )
         self._modules[where] = module
         self._files[module] = where

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import stat
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ def read_text(path: Path) -> tuple[str, str] | Refused:
     Raises:
         OSError: It cannot be read.
     """
+    if not stat.S_ISREG(path.stat().st_mode):
+        return Refused("no regular file: a pipe or device could be read without end")
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from everybit.source import attributes, folding, imports
+from everybit.source import attributes, folding, imports, items
 from everybit.source.flags import PARSED
 from everybit.source.meaning import (
     UNKNOWN,
@@ -126,6 +126,8 @@ class Resolver:
                 owners = self.meanings(node.value, frame)
                 if PARSED in owners and (flags := self.module.flags.get(node.attr)):
                     return flags
+                if node.attr == "value" and (members := self._members(node.value)):
+                    return members
                 return joined(*(attributes.attribute(owner, node.attr) for owner in owners))
             case ast.Call():
                 return self._call(node, frame)
@@ -140,11 +142,20 @@ class Resolver:
             case ast.BinOp(op=ast.Add()) | ast.JoinedStr():
                 return folding.text(self, node, frame)
             case ast.Subscript():
-                return self._subscript(node, frame)
+                return items.subscript(self, node, frame)
             case ast.Lambda():
                 return (Defined(self.module, node),)
             case _:
                 return UNKNOWNS
+
+    def _members(self, node: ast.expr) -> Meanings:
+        """Return what the values of members of an enumeration mean; nothing for anything else."""
+        if "Enum" not in self.module.text or not isinstance(node, ast.Attribute):
+            return ()
+        owners = self.meanings(node.value)
+        if not any(isinstance(m, Defined) and attributes.is_enum(m) for m in owners):
+            return ()
+        return self.meanings(node)
 
     def _name(self, node: ast.Name, frame: Frame | None) -> Meanings:
         scope = self.module.scope_of(node)
@@ -191,8 +202,10 @@ class Resolver:
                 return self._annotated(binding.node.annotation)
             case How.ENTERED if binding.value is not None:
                 return self.meanings(binding.value, frame)
+            case How.UNPACKED if binding.value is not None:
+                return items.unpacked(self, binding.value, binding.index)
             case How.ITERATED if binding.value is not None:
-                return self._items(binding.value)
+                return items.each(self, binding.value)
             case How.PARAMETER if isinstance(binding.node, ast.arg):
                 return self._parameter(binding.node, binding.value, frame)
             case _:
@@ -252,6 +265,8 @@ class Resolver:
                     found.append(UNKNOWNS)
                 case External(name="bool") if len(node.args) == 1:
                     found.append(folding.truth(self, node.args[0], frame, negate=False))
+                case External(name="str") if len(node.args) == 1:
+                    found.append(folding.as_text(self, node.args[0], frame))
                 case External(name="staticmethod" | "functools.cache" | "functools.wraps"):
                     args = node.args[:1]
                     found.append(self.meanings(args[0], frame) if args else UNKNOWNS)
@@ -264,7 +279,7 @@ class Resolver:
                 case Literal(value=None):
                     continue  # `x = None` before it is set: not what is called
                 case _:
-                    found.append(UNKNOWNS)
+                    found.append(items.looked_up(self, node, frame))
         return joined(*found) or UNKNOWNS
 
     def _partial(self, node: ast.Call, frame: Frame | None) -> Meanings:
@@ -311,36 +326,6 @@ class Resolver:
             else:
                 found.append(UNKNOWNS)
         return joined(*found)
-
-    def _subscript(self, node: ast.Subscript, frame: Frame | None) -> Meanings:
-        from everybit.source.entries import entries_of
-
-        key = self.meanings(node.slice, frame)
-        if len(key) != 1 or not isinstance(key[0], Literal) or not isinstance(key[0].value, str):
-            return self._item(node, key)
-        return entries_of(self.module, node.value, node, frame).get(key[0].value).meanings
-
-    def _item(self, node: ast.Subscript, key: Meanings) -> Meanings:
-        """Return one item of a tuple or list that is written out."""
-        if len(key) != 1 or not isinstance(key[0], Literal) or type(key[0].value) is not int:
-            return UNKNOWNS
-        for value in self.module.definitions(node.value):
-            if isinstance(value, ast.Tuple | ast.List) and not any(
-                isinstance(each, ast.Starred) for each in value.elts
-            ):
-                index = key[0].value
-                if -len(value.elts) <= index < len(value.elts):
-                    return self.meanings(value.elts[index])
-        return UNKNOWNS
-
-    def _items(self, node: ast.expr) -> Meanings:
-        """Return what the items of a tuple or list mean that is written out."""
-        found: list[Meanings] = []
-        for value in self.module.definitions(node):
-            if not isinstance(value, ast.Tuple | ast.List | ast.Set) or len(value.elts) > 64:
-                return UNKNOWNS
-            found += [self.meanings(each) for each in value.elts]
-        return joined(*found) or UNKNOWNS
 
     def scope_around(self, node: ast.AST) -> Scope:
         """Return the scope that an expression is evaluated in."""

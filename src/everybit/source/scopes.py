@@ -44,7 +44,8 @@ class How(StrEnum):
     PARAMETER = "parameter"
     ENTERED = "entered"  # `with value as name`
     ITERATED = "iterated"  # `for name in value`
-    OTHER = "other"  # unpacked, caught, deleted, matched: not followed
+    UNPACKED = "unpacked"  # to one item of `value`, by its place
+    OTHER = "other"  # caught, deleted, matched: not followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,6 +58,7 @@ class Binding:
         value: The expression it is bound to, where there is one.
         place: From where on it holds.
         elsewhere: Whether a function does it, by `global` or `nonlocal`: at any time.
+        index: Of an unpacked one, which item it is bound to.
     """
 
     how: How
@@ -64,6 +66,7 @@ class Binding:
     value: ast.expr | None = None
     place: Place
     elsewhere: bool = False
+    index: int = 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -304,9 +307,15 @@ def _bind_target(
         _bind_target(scope, target.value, None, node, How.OTHER, where)
     elif isinstance(target, ast.Tuple | ast.List):
         parts = _unpacked(target, value) if how is How.ASSIGNED else None
+        whole = how is How.ASSIGNED and not any(isinstance(e, ast.Starred) for e in target.elts)
         for index, each in enumerate(target.elts):
             if parts is not None:
                 _bind_target(scope, each, parts[index], node, how, where)
+            elif whole and isinstance(each, ast.Name):
+                unpacked = Binding(
+                    how=How.UNPACKED, node=node, value=value, place=where, index=index
+                )
+                scope.bind(each.id, unpacked)
             else:
                 _bind_target(scope, each, None, node, How.OTHER, where)
     else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from everybit.core.verdict import Skipped
 from everybit.source.texts import Kind, kind_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def is_code(path: Path) -> bool:
 
 
 def walk_files(
-    target: Path, exclude: Sequence[str] = (), *, relative: bool = True
+    target: Path,
+    exclude: Sequence[str] = (),
+    *,
+    relative: bool = True,
+    passed_over: list[Skipped] | None = None,
 ) -> Iterator[Found]:
     """Yield the files of a folder that can be read, in a fixed order, or the one file named.
 
@@ -57,11 +62,20 @@ def walk_files(
         target: A folder or a file.
         exclude: Patterns (`legacy/*`, `*_pb2.py`, `vendor`) of names, and of paths below `target`.
         relative: Whether names in findings begin below `target`, not with it.
+        passed_over: Takes the folders that cannot be read, and the links that lead elsewhere.
     """
+    skipped = passed_over if passed_over is not None else []
     if not target.is_dir():
         yield from _one(target, target.as_posix(), named=True)
         return
-    for folder, names, files in os.walk(target):
+
+    def failed(error: OSError) -> None:
+        place = Path(error.filename)
+        shown = place.relative_to(target) if relative and place != target else place
+        why = (error.strerror or str(error)).lower()
+        skipped.append(Skipped(what=f"the folder {shown.as_posix()}", why=why))
+
+    for folder, names, files in os.walk(target, onerror=failed):
         here = Path(folder)
         below = here.relative_to(target)
         names[:] = sorted(
@@ -71,6 +85,11 @@ def walk_files(
             and not _is_excluded(below / name, exclude)
             and not (here / name / "pyvenv.cfg").exists()
         )
+        for name in names:
+            if (here / name).is_symlink() and not _leads_inside(here / name, target):
+                shown = (below if relative else here) / name
+                why = "a link to a folder elsewhere is not followed: name that folder as well"
+                skipped.append(Skipped(what=shown.as_posix(), why=why, promised=False))
         for name in sorted(files):
             if not _is_excluded(below / name, exclude):
                 shown = (below if relative else here) / name
@@ -88,6 +107,14 @@ def _one(path: Path, shown: str, *, named: bool) -> Iterator[Found]:
     elif _PYTHON.match(first) or named:
         # Named on purpose, it is code whatever its name: it will not parse where it is not.
         yield Found(path=path, shown=shown, kind=None)
+
+
+def _leads_inside(link: Path, target: Path) -> bool:
+    """Return whether a link leads to a folder that is walked through anyway, or to none."""
+    try:
+        return link.resolve().is_relative_to(target.resolve())
+    except (OSError, RuntimeError):  # in a circle
+        return True
 
 
 def _first_of(path: Path) -> bytes:

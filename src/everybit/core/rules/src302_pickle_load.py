@@ -19,10 +19,11 @@ What to do:
     name that is not on a list. `everybit scan FILE` tells what a pickle would run.
 
 Known false alarms:
-    A file that nobody else can write to, such as a cache. Not reported are bytes that the same
-    function pickled before, that the same object keeps or wrote to its temporary file, that come
-    from the other ranks of the job by a collective, and `__setstate__`, which runs only while
-    something is unpickled already.
+    A file that nobody else can write to. A cache that the same function writes where it is
+    missing is a note, as is a load in a test, except from the folder that the test was given to
+    write into. Not reported are bytes that the same function pickled before, that the same object
+    keeps or wrote to its temporary file, that come from the other ranks of the job by a
+    collective, and `__setstate__`, which runs only while something is unpickled already.
 """
 
 from everybit.core.finding import Certainty, Severity

@@ -18,7 +18,8 @@ What to do:
     go beside it as plain values.
 
 Known false alarms:
-    None known. `torch.jit.save`, `torch.export.save` and state dicts are not reported.
+    None known. `torch.jit.save`, `torch.export.save`, state dicts, and a module that goes through
+    memory to be copied are not reported.
 """
 
 from everybit.core.finding import Certainty, Severity

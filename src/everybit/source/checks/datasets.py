@@ -42,12 +42,14 @@ class Kept:
     Attributes:
         attribute: Under which name of `self`.
         made: The call that makes it.
+        place: That call where it stands in `__init__`, else what `__init__` assigns.
         used: The first use.
         method: The method of that use.
     """
 
     attribute: str
     made: ast.Call
+    place: ast.AST
     used: ast.Attribute
     method: str
 
@@ -120,7 +122,14 @@ class DatasetClass:
                     used = self._first_use(attribute)
                     if used is not None:
                         seen.add(attribute)
-                        yield Kept(attribute=attribute, made=made, used=used[0], method=used[1])
+                        inside_init = any(each is init for each in self.module.ancestors(made))
+                        yield Kept(
+                            attribute=attribute,
+                            made=made,
+                            place=made if inside_init else node,
+                            used=used[0],
+                            method=used[1],
+                        )
 
     def _first_use(self, attribute: str) -> tuple[ast.Attribute, str] | None:
         for name, method in self.samples.items():

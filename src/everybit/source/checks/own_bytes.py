@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks.index import holder, once
 from everybit.source.checks.round_trip import made_here
+from everybit.source.checks.test_code import is_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,9 @@ _OF_THE_JOB: Final = frozenset(
 #: Functions that give bytes another form.
 _FORMS: Final = frozenset({"BytesIO", "bytes", "bytearray", "memoryview", "open"})
 _TEMPORARY: Final = ("tempfile.", "NamedTemporaryFile", "mkstemp", "mkdtemp", "TemporaryDirectory")
+#: What pytest gives a test to write into, and what makes such a folder elsewhere.
+_FIXTURES: Final = frozenset({"tmp_path", "tmpdir", "tmp_path_factory", "tmpdir_factory"})
+_FOLDERS: Final = frozenset({"mkdtemp", "TemporaryDirectory", "NamedTemporaryFile", "mkstemp"})
 _MAX_DEPTH: Final = 6
 
 
@@ -41,12 +45,33 @@ def comes_from_itself(module: Module, call: ast.Call) -> bool:
     if made_here(module, call):
         return True
     source = call.args[0] if call.args else None
+    if source is not None and is_test(module) and _in_folder_of_test(module, source):
+        return True
     made = list(_made_of(module, source)) if source is not None else []
     if not _takes_bytes(call, made):
         return _temporary_of_object(module, call, made)
     if function in _talking(module):
         return True
     return any(map(_is_tensor, made)) or _kept_by_object(module, call, made)
+
+
+def _in_folder_of_test(module: Module, node: ast.expr, depth: int = 0) -> bool:
+    """Return whether a path lies in a temporary folder, which a test fills by itself."""
+    if depth > _MAX_DEPTH:
+        return False
+    for each in ast.walk(node):
+        match each:
+            case ast.Name(id=name) if name in _FIXTURES:
+                return True
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _FOLDERS:
+                return True
+            case ast.Name() | ast.Attribute():
+                found = [value for value in module.definitions(each)[:4] if value is not each]
+                if any(_in_folder_of_test(module, value, depth + 1) for value in found):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _takes_bytes(call: ast.Call, made: list[ast.expr]) -> bool:

@@ -100,6 +100,10 @@ def _replacing(module: Module) -> Iterator[_Replacing]:
 def _target(module: Module, target: ast.expr) -> str:
     """Return which of torch's names an assignment replaces, empty for none."""
     if isinstance(target, ast.Subscript):
+        names = (canonical(name) for name in module.resolve_all(target))
+        replaced = next((name for name in names if name == _LOAD or name in _SWITCHES), "")
+        if replaced and _is_namespace(target.value):
+            return replaced
         target = target.value
         if not isinstance(target, ast.Attribute) or target.attr not in _DEFAULTS:
             return ""
@@ -110,6 +114,15 @@ def _target(module: Module, target: ast.expr) -> str:
     # By its owner: an attribute of another object that holds torch.load is not torch's.
     owners = (canonical(f"{owner}.{target.attr}") for owner in module.resolve_all(target.value))
     return next((name for name in owners if name == _LOAD or name in _SWITCHES), "")
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    """Return whether an expression is a module's dictionary: `torch.__dict__`, `vars(torch)`."""
+    match node:
+        case ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars")):
+            return True
+        case _:
+            return False
 
 
 def _by_call(module: Module, call: ast.Call) -> Iterator[_Replacing]:

@@ -62,6 +62,8 @@ def _object_arrays(site: CallSite) -> Load | None:
     given = site.argument("allow_pickle", position=loaders.OBJECT_ARRAYS[site.name])
     if not given.may_be_truthy or comes_from_itself(site.module, site.node):
         return None
+    if site.inner is not None and comes_from_itself(*site.inner):
+        return None  # the wrapper reads what it has written itself
     surely = given.surely_truthy
     how = "is given allow_pickle=True" if surely else "can be given allow_pickle=True"
     return Load(

@@ -54,6 +54,40 @@ def made_here(module: Module, load: ast.Call) -> bool:
     return False
 
 
+def is_read_back(module: Module, save: ast.Call) -> bool:
+    """Return whether a save goes to a buffer in memory that the same function loads: a copy."""
+    target = next((k.value for k in save.keywords if k.arg == "f"), None)
+    target = save.args[1] if len(save.args) > 1 else target
+    if target is None or not any(
+        isinstance(each, ast.Call) and ast.unparse(each.func).endswith("BytesIO")
+        for each in module.definitions(target)
+    ):
+        return False
+    names = set(_stands_for(module, target))
+    function = holder(module, save)
+    return any(
+        _reads(call) and names & set(names_of(module, call))
+        for call in calls_by_function(module).get(function, ())
+    )
+
+
+def written_in(module: Module, function: ast.AST) -> dict[str, list[ast.Call]]:
+    """Return the calls of a function that write, by each expression that names what they write."""
+    return _written(module).get(function, {})
+
+
+def names_of(module: Module, node: ast.expr) -> tuple[str, ...]:
+    """Return the expressions that name a file, or what a load reads, as `written_in` has them."""
+    source = _first(node) if isinstance(node, ast.Call) and _reads(node) else node
+    return tuple(dict.fromkeys(_stands_for(module, source))) if source is not None else ()
+
+
+def _reads(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    name = call.func.id if isinstance(call.func, ast.Name) else name
+    return "load" in name or name in ("read_pickle", "Unpickler")
+
+
 @once
 def _written(module: Module) -> dict[ast.AST, dict[str, list[ast.Call]]]:
     """Return, for each function, what its calls write: `{what names it: the calls}`."""

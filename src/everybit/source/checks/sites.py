@@ -19,20 +19,39 @@ UNKNOWN_OWNER: Final = "?."
 
 
 def sites(module: Module) -> Iterator[CallSite]:
-    """Yield the calls of known functions, then those of methods whose owner is not known.
+    """Yield the calls of known functions, then those that only their words tell something of.
 
-    Functions of the project are followed to what they call and not yielded themselves.
+    These are methods whose owner is not known, and whatever else is given `weights_only`: a
+    parameter, an item of a table, what a decorator returned. Functions of the project are followed
+    to what they call and not yielded themselves.
     """
     named: set[ast.Call] = set()
     for site in module.calls(LOADS):
-        named.add(site.node)
+        if not site.name.endswith("()"):  # what a call returned is not known
+            named.add(site.node)
         if site.wrapper or not is_of_project(site):
             yield site
     for node in module.call_nodes:
-        if node not in named and isinstance(node.func, ast.Attribute):
-            name = f"{UNKNOWN_OWNER}{node.func.attr}"
+        if node not in named and (word := _word_of(node)):
+            name = f"{UNKNOWN_OWNER}{word}"
             given = tuple(module.resolver.given(node))
             yield CallSite(module=module, node=node, name=name, sure=False, given=given)
+
+
+def _word_of(call: ast.Call) -> str:
+    """Return the word that tells what an unknown function does, empty where none does."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    if not any(keyword.arg == "weights_only" for keyword in call.keywords):
+        return ""
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    words = (
+        each.attr if isinstance(each, ast.Attribute) else each.id
+        for each in ast.walk(call.func)
+        if isinstance(each, ast.Attribute | ast.Name)
+    )
+    return next((word for word in words if "load" in word.lower()), "").lower()
 
 
 def calls_wrappers(module: Module) -> bool:

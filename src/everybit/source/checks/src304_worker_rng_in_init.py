@@ -111,7 +111,7 @@ def _hit(module: Module, dataset: DatasetClass, kept: Kept, workers: Workers) ->
     again = "each epoch" if "persistent_workers" not in module.text else "each new set of workers"
     return Hit(
         rule=RULE_ID,
-        node=kept.made,
+        node=kept.place,
         message=(
             f"`{name}` of `{dataset.name}` is made once, in `__init__`, and `{kept.method}` draws "
             f"from it: every DataLoader worker draws the same numbers, and {again} begins with "

@@ -10,6 +10,7 @@ from everybit.core.finding import Severity
 from everybit.source.calls import CallSite
 from everybit.source.checks.flow import body_around, inside, last_word, possible, written
 from everybit.source.hit import Hit
+from everybit.source.meaning import Defined
 from everybit.source.scopes import parameters
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _lenient(module: Module, call: ast.Call) -> tuple[str, ast.expr | None] | No
     given = tuple(module.resolver.given(call))
     if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict":
         names = module.resolve_all(call.func)
-        if any(name.startswith("torch.optim.") for name in names):
+        if any(name.startswith("torch.optim.") for name in names) or _returns_nothing(module, call):
             return None
         site = CallSite(module=module, node=call, name="load_state_dict", given=given)
         if not site.argument("strict", 1).surely(value=False):
@@ -82,6 +83,21 @@ def _lenient(module: Module, call: ast.Call) -> tuple[str, ast.expr | None] | No
     target = site.argument("model", model_at).node
     model = (written(target) or module.source(target)) if target is not None else "model"
     return model, site.argument("state", state_at).node if state_at is not None else None
+
+
+def _returns_nothing(module: Module, call: ast.Call) -> bool:
+    """Whether the project's own method is called, which gives no keys and asks none for any."""
+    meanings = module.resolver.meanings(call.func)
+    return bool(meanings) and all(
+        isinstance(meaning, Defined)
+        and isinstance(meaning.node, ast.FunctionDef)
+        and not meaning.module.returns(meaning.node)
+        and not any(
+            last_word(each.func) == "load_state_dict"
+            for each in meaning.module.calls_within(meaning.node)
+        )
+        for meaning in meanings
+    )
 
 
 def _lenient_options(module: Module, site: CallSite) -> bool:

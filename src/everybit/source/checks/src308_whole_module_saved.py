@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.checks.live_object import live_object
+from everybit.source.checks.round_trip import is_read_back
 from everybit.source.checks.test_code import is_test
 from everybit.source.hit import Fix, Hit, ReplaceExpression
 
@@ -29,7 +30,7 @@ def check(module: Module) -> Iterator[Hit]:
             continue
         saved = site.argument("obj", position=0).node
         found = list(_live(module, saved)) if saved is not None else []
-        if not found:
+        if not found or is_read_back(module, site.node):
             continue
         (where, node, how), *others = found
         named = " and ".join([_said(where, node), *(_said(w, n) for w, n, _ in others)])

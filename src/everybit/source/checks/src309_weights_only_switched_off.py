@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Certainty
 from everybit.source.checks.allowed_names import ALLOWING, asks_the_file, dangerous_names
 from everybit.source.checks.patches import find_patches
-from everybit.source.checks.switch_variable import VARIABLE, set_in_code, set_in_text
+from everybit.source.checks.switch_variable import (
+    VARIABLE,
+    set_in_code,
+    set_in_magics,
+    set_in_text,
+)
 from everybit.source.hit import Hit
 
 if TYPE_CHECKING:
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from everybit.source.texts import Text
 
 RULE_ID: Final = "SRC309"
-WORDS: Final = (VARIABLE, "NO_WEIGHTS_ONLY", "weights_only", "safe_globals", "load")
+WORDS: Final = (VARIABLE, "WEIGHTS_ONLY", "weights_only", "safe_globals", "load")
 _SET: Final = f"{VARIABLE} is set: every load that does not say weights_only=True is unsafe"
 
 
@@ -27,6 +32,14 @@ def check(module: Module) -> Iterator[Hit]:
         yield Hit(
             rule=RULE_ID,
             node=node,
+            message=_SET,
+            evidence={"variable": VARIABLE},
+            certainty=Certainty.PROOF,
+        )
+    for line in set_in_magics(module):
+        yield Hit(
+            rule=RULE_ID,
+            line=line,
             message=_SET,
             evidence={"variable": VARIABLE},
             certainty=Certainty.PROOF,

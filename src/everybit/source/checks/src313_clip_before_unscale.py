@@ -20,6 +20,7 @@ from everybit.source.checks.flow import (
 from everybit.source.checks.reach import Reach
 from everybit.source.checks.training import is_backward, is_scaler, is_switched_off, scaled_by
 from everybit.source.hit import Fix, Hit, InsertBefore
+from everybit.source.meaning import Defined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,9 +121,14 @@ def _unscales(reach: Reach, call: ast.Call) -> bool:
     """Whether a call unscales, or calls something that does."""
     if "unscale" in last_word(call.func):
         return True
+    elsewhere = [
+        meaning.node
+        for meaning in reach.module.resolver.meanings(call.func)
+        if isinstance(meaning, Defined) and meaning.module is not reach.module
+    ]
     return any(
         "unscale" in word
-        for function in reach.functions(last_word(call.func))
+        for function in (*reach.functions(last_word(call.func)), *elsewhere)
         for node in inside([function], nested=True)
         for word in words_of(node)
     )

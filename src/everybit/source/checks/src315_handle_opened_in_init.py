@@ -117,7 +117,7 @@ def _hit(module: Module, dataset: DatasetClass, kept: Kept, workers: Workers) ->
     }.get(kind, "and its one offset: they read each other's bytes, without an error")
     return Hit(
         rule=RULE_ID,
-        node=kept.made,
+        node=kept.place,
         message=(
             f"`{dataset.name}.__init__` opens the {kind} that `{kept.method}` reads as `{name}`: "
             f"forked DataLoader workers share it, {harm}"

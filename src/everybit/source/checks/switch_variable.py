@@ -19,17 +19,22 @@ VARIABLE: Final = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 _TRUE: Final = frozenset({"1", "y", "yes", "true"})
 _VALUE: Final = r"""["']?(?:1|y|yes|true)["']?(?![\w.])"""
 #: `NAME=1` where it is set: at the head of a command, after `export`, `env`, `-e`, `ENV`.
-_ASSIGNED: Final = re.compile(rf"(?:^|[\s;&|('\"=])(?:{VARIABLE})\s*=\s*{_VALUE}", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(rf"(?:^|[\s;&|('\"=,])(?:{VARIABLE})\s*=\s*{_VALUE}", re.IGNORECASE)
 _KEYED: Final = re.compile(
     rf"""["']?{VARIABLE}["']?\s*:\s*{_VALUE}\s*(?:[#,}}].*)?$""", re.IGNORECASE
 )
 _SPACED: Final = re.compile(
     rf"(?:^|\s)(?:ENV|setenv|set\s+-\w*x\w*)\s+{VARIABLE}\s+{_VALUE}", re.IGNORECASE
 )
-_NAMED: Final = re.compile(rf"""name\s*:\s*["']?{VARIABLE}["']?\s*(?:,\s*value\s*:\s*{_VALUE})?""")
+_BY_MAGIC: Final = re.compile(rf"^%(?:set_)?env\s+{VARIABLE}[\s=]+{_VALUE}", re.IGNORECASE)
+_NAMED: Final = re.compile(
+    rf"""name\s*:\s*["']?{VARIABLE}\b["']?\s*(?:,\s*value\s*:\s*{_VALUE})?"""
+)
 _VALUED: Final = re.compile(rf"^\s*(?:-\s*)?value\s*:\s*{_VALUE}\s*(?:#.*)?$", re.IGNORECASE)
 #: Commands that only print.
 _PRINTING: Final = re.compile(r"^\s*(?:[-+@]?\s*)?(?:echo|printf|print|log|unset)\b", re.IGNORECASE)
+#: What they print goes to a file that sets variables for what follows.
+_INTO_FILE: Final = re.compile(r"(?<![-=])>>?\s*[\"'$~./{\w]|\|\s*(?:sudo\s+)?tee\b")
 _SHELLS: Final = ("os.system", "os.popen", "subprocess.")
 
 
@@ -41,7 +46,7 @@ def set_in_text(text: Text) -> Iterator[tuple[int, int]]:
             continue
         code = _without_comment(line)
         column = line.index(VARIABLE) + 1
-        if VARIABLE not in code or _PRINTING.match(code):
+        if VARIABLE not in code or _only_prints(code):
             continue
         keyed = text.kind in (Kind.YAML, Kind.TOML) and _KEYED.search(code.rstrip())
         if _ASSIGNED.search(code) or _SPACED.search(code) or keyed:
@@ -50,6 +55,13 @@ def set_in_text(text: Text) -> Iterator[tuple[int, int]]:
             near = [other for _, other in lines[max(0, index - 1) : index + 2]]
             if "value" in code or any(_VALUED.match(other) for other in near):
                 yield number, column
+
+
+def _only_prints(code: str) -> bool:
+    """Return whether a command shows a text to people, and writes it nowhere else."""
+    if _PRINTING.match(code) is None:
+        return False
+    return _INTO_FILE.search(code, max(code.find(VARIABLE), 0)) is None
 
 
 def _without_comment(line: str) -> str:
@@ -65,9 +77,18 @@ def _without_comment(line: str) -> str:
     return line
 
 
+def set_in_magics(module: Module) -> Iterator[int]:
+    """Yield the lines of a notebook's text whose shell command or `%env` sets the variable."""
+    for number, line in module.magics:
+        if VARIABLE in line:
+            code = _without_comment(line).lstrip().lstrip("!").lstrip()
+            if _BY_MAGIC.search(code) or (_ASSIGNED.search(code) and not _only_prints(code)):
+                yield number
+
+
 def set_in_code(module: Module) -> Iterator[ast.AST]:
     """Yield the nodes of a file that set the variable to a true value."""
-    if VARIABLE not in module.text and "NO_WEIGHTS_ONLY" not in module.text:
+    if "WEIGHTS_ONLY" not in module.text:
         return
     for node in module.nodes(ast.Assign, ast.Dict, ast.Call):
         match node:
@@ -103,13 +124,16 @@ def _by_call(module: Module, call: ast.Call) -> Iterator[ast.AST]:
             for node in ast.walk(call)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
-        if any(_ASSIGNED.search(each) and not _PRINTING.match(each) for each in said):
+        if any(_ASSIGNED.search(each) and not _only_prints(each) for each in said):
             yield call
 
 
 def _is_name(module: Module, node: ast.expr) -> bool:
-    return module.constants(node).surely(VARIABLE)
+    name = module.constants(node)
+    return name.surely(VARIABLE) or name.surely(VARIABLE.encode())
 
 
 def _is_true(module: Module, node: ast.expr) -> bool:
-    return any(str(value).lower() in _TRUE for value in module.constants(node).values)
+    values = module.constants(node).values
+    texts = (v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values)
+    return any(text.lower() in _TRUE for text in texts)

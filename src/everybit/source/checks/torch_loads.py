@@ -240,7 +240,9 @@ def _weights_only(site: CallSite) -> Fix | None:
 
 
 def _made_here(site: CallSite) -> bool:
-    return isinstance(site.node, ast.Call) and comes_from_itself(site.module, site.node)
+    if site.inner is not None and comes_from_itself(*site.inner):
+        return True  # the wrapper reads what it has written itself
+    return comes_from_itself(site.module, site.node)
 
 
 def _wrapped(site: CallSite) -> dict[str, Any]:

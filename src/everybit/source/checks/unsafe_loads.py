@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from everybit.core.finding import Severity
 from everybit.source.checks import pickle_loads, remote, torch_loads
 from everybit.source.checks.fallback import find_fallbacks, for_old_versions
 from everybit.source.checks.index import once
+from everybit.source.checks.own_cache import as_cache
 from everybit.source.checks.patches import patched_functions
 from everybit.source.checks.sites import calls_wrappers, is_of_project, sites
+from everybit.source.checks.test_code import is_test
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator
 
     from everybit.source.checks.fallback import Fallback
@@ -32,6 +36,9 @@ _LOADS: Final = re.compile(
     r"|use_safetensors|allow_pickle|dcp_to_torch_save|torch_save_to_dcp|read_metadata|\bhub\b"
     r"|BroadcastingTorchSaveReader|msgpack_numpy"
 )
+
+
+_OF_FILES: Final = (torch_loads.RULE_ID, pickle_loads.RULE_ID)
 
 
 @once
@@ -58,7 +65,14 @@ def _find(module: Module) -> Iterator[Load]:
         if load.by_default and for_old_versions(module, load.node):
             continue
         seen.add((load.rule, load.node))
-        yield load
+        yield _weighed(module, load) if load.rule in _OF_FILES else load
+
+
+def _weighed(module: Module, load: Load) -> Load:
+    """Return a load as a note where its file is most likely the program's own."""
+    if isinstance(load.node, ast.Call) and not load.by_default and is_test(module):
+        return replace(load, severity=Severity.NOTE, evidence={**load.evidence, "test": True})
+    return as_cache(module, load)
 
 
 def _each(module: Module) -> Iterator[Load]:

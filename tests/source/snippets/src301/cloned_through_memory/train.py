@@ -1,0 +1,4 @@
+# expect: none
+from tools import clone
+
+teacher = clone(object())

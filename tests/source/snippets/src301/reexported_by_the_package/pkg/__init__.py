@@ -1,0 +1,3 @@
+# expect: none
+from .files import fetch
+from .files import fetch_safely as careful

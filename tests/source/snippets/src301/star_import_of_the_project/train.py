@@ -1,0 +1,4 @@
+# expect: SRC301@4
+from loading import *
+
+state = fetch("model.pt", safe=False)

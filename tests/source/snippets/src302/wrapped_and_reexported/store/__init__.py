@@ -1,0 +1,2 @@
+# expect: none
+from .disk import *

@@ -1,0 +1,3 @@
+# expect: none
+def begin_epoch(loader, epoch):
+    loader.sampler.set_epoch(epoch)

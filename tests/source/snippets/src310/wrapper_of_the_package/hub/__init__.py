@@ -1,0 +1,2 @@
+# expect: none
+from hub.models import build

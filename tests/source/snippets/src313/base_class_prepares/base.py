@@ -1,0 +1,4 @@
+# expect: none
+class Base:
+    def prepare(self):
+        self.scaler.unscale_(self.optimizer)

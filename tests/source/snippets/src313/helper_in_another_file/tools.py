@@ -1,0 +1,3 @@
+# expect: none
+def prepare(scaler, optimizer):
+    scaler.unscale_(optimizer)

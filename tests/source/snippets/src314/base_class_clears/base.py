@@ -1,0 +1,4 @@
+# expect: none
+class Base:
+    def begin(self):
+        self.optimizer.zero_grad()

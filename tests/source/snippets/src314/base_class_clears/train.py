@@ -1,0 +1,15 @@
+# expect: none
+import torch
+from base import Base
+
+
+class Trainer(Base):
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters())
+
+    def train(self, loader):
+        for batch in loader:
+            self.begin()
+            self.model(batch).backward()
+            self.optimizer.step()
