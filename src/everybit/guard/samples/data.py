@@ -129,6 +129,7 @@ class Data:
         """Take note of a pass; returns its number."""
         self._sweep()
         entry = self._going[hooks]
+        entry.broken_off, entry.left = entry.broken_off + entry.left, False
         number, entry.passes = entry.passes, entry.passes + 1
         return number
 
@@ -142,6 +143,7 @@ class Data:
 
     def ended(self, hooks: Going, *, whole: bool) -> None:
         """Have a pass judged that is over."""
+        self._going[hooks].left = not whole
         with self._watch.boundaries.lock:
             found = self._fence(self._look_back, hooks, whole)
         if found:
@@ -316,10 +318,11 @@ class Data:
     def _sweep(self, *, everything: bool = False) -> None:
         """Tell of passes whose iterators are gone, or of all; the former are forgotten."""
         for hooks in list(self._going):
-            if everything or not hooks.is_alive:
+            if not hooks.is_alive:
                 hooks.leave()
-                if not hooks.is_alive:
-                    del self._going[hooks]
+                del self._going[hooks]
+            elif everything and not hooks.current.ended:
+                self.ended(hooks, whole=False)  # For this Guard; another one may go on with it.
 
     def _begin_iterable(self, tracked: TrackedIterable) -> IterablePass | None:
         if not self._active or not self._fence.is_ours or not self._course.is_open:

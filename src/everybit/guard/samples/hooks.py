@@ -7,6 +7,7 @@ stay for as long as the iterator lives, so that envelopes are opened when no Gua
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass
 from itertools import islice
@@ -109,6 +110,15 @@ class Hooks:
     def is_alive(self) -> bool:
         """Whether the iterator is still there."""
         return self._iterator() is not None
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether somebody beside the loader, which may keep it, holds the iterator."""
+        iterator = self._iterator()
+        if iterator is None:
+            return False
+        kept = getattr(self._loader(), "_iterator", None) is iterator
+        return sys.getrefcount(iterator) > 2 + kept
 
     @property
     def workers(self) -> list[Any]:
@@ -247,7 +257,7 @@ class Hooks:
 
     def _take(self, *, resumed: bool) -> Any:
         if self.current.ended:
-            return self._kind._next_data(self._iterator())
+            return opened(self._kind._next_data(self._iterator()))[0]
         number = self.current.delivered
         try:
             keys, hashed, facts, batch = self.take_raw()
@@ -282,7 +292,7 @@ class Hooks:
 
     def _end(self, *, whole: bool) -> None:
         if not self.current.ended:
-            self.current.ended = True
+            self.current.ended, self.current.whole = True, whole
             for sink in list(self._sinks):
                 sink.ended(self, whole=whole)
 

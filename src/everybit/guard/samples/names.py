@@ -25,6 +25,8 @@ class Entry:
         passes: Passes that were begun.
         hooks: Those on its newest iterator.
         last_step: Updates finished when it last delivered a batch for an update; -1 with none.
+        left: The loop broke the newest pass off.
+        broken_off: Passes before it that the loop broke off.
         given: The program gave the name.
     """
 
@@ -35,13 +37,24 @@ class Entry:
     passes: int = 0
     hooks: Hooks | None = None
     last_step: int = -1
+    left: bool = False
+    broken_off: int = 0
     given: bool = False
 
-    @property
-    def is_live(self) -> bool:
-        """Whether the loop is within a pass over it."""
+    def is_live(self, step: int) -> bool:
+        """Whether a checkpoint of now goes on within the newest pass.
+
+        It does while the loop is in it. One that was left a moment ago, to save and to stop, is
+        gone on with, too; not that of a loop that leaves all its passes before their end.
+
+        Args:
+            step: Updates finished so far.
+        """
         hooks = self.hooks
-        return hooks is not None and hooks.is_alive and not hooks.current.ended
+        if hooks is None or hooks.current.whole:
+            return False
+        just_left = self.last_step >= 0 and step - self.last_step <= 1 and not self.broken_off
+        return just_left or (not hooks.current.ended and hooks.in_loop)
 
 
 class Entries:

@@ -69,6 +69,7 @@ class Pass:
         samples: Keys delivered so far.
         sent: Keys of the batches that were asked for and not delivered yet, by worker.
         ended: It is over.
+        whole: It is over, and the loader had no more.
         resumed_at: Batches that were passed over to get to a saved position.
         states: States of the workers' random streams as it began, where they are known.
         failed: Keys of batches that were not made: an error was raised in their place.
@@ -82,6 +83,7 @@ class Pass:
     samples: int = 0
     sent: dict[int, deque[tuple[Keys, bool] | None]] = field(default_factory=dict)
     ended: bool = False
+    whole: bool = False
     resumed_at: int = 0
     states: dict[int, States] = field(default_factory=dict)
     failed: Keys = ()

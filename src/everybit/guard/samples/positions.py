@@ -40,9 +40,7 @@ class Positions:
                 if entry.name in self._pending:  # It was not iterated since it was loaded.
                     loaders[entry.name] = self._pending[entry.name]
                 continue
-            live = entry.is_live and (
-                not entry.promise.persistent or 0 <= step - entry.last_step <= 1
-            )
+            live = entry.is_live(step)
             loaders[entry.name] = position_of(entry.hooks, entry.promise, live=live)
         devices = RngState.capture().devices
         return {

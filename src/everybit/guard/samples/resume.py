@@ -161,12 +161,12 @@ class Plan:
 
     def before(self, loader: Any, promise: Promise) -> None:
         """Put what decides the order to where it stood, before the iterator is made."""
-        self._outer = stream_states({})
         sampler = sampler_of(loader)
         if not self.live:
             _set_generators(loader, self._position["generators"])
             self._put_back_dataset(loader)
             return
+        self._outer = stream_states({})
         self._look_for_problems(sampler, promise)
         restore_states(self._beginning.streams, {})
         _set_generators(loader, self._beginning.generators)
@@ -179,7 +179,9 @@ class Plan:
         """Go on once it has been made: with the seed that its workers had."""
         if self.live or self._persistent:
             iterator._base_seed = self._beginning.base_seed
-        if self.live and self._beginning.kept:
+        if not self.live:
+            return
+        if self._beginning.kept:
             # The seed was drawn in an earlier pass; this one began without.
             restore_states(self._beginning.streams, {})
             _set_generators(loader, self._beginning.generators)
