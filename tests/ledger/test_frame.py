@@ -54,6 +54,7 @@ def test_kind_numbers_are_frozen() -> None:
         "OBSERVATION": 6,
         "COVERAGE": 7,
         "END": 8,
+        "SAMPLES": 9,
     }
 
 
