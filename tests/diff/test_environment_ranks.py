@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.diff.test_verb import write_run
 
+import everybit
 from everybit.core.finding import Severity
+from everybit.core.link import Link
 from everybit.core.rule import rule_ids
 from everybit.diff.determinism import judge_determinism
 from everybit.diff.environment import compare_environments, uncompared
@@ -124,6 +127,20 @@ def test_no_note_where_it_is_on_or_no_runs_are_compared_or_a_cpu_repeats(a, b, p
 
 def test_runs_on_a_gpu_get_the_note_before_anything_parts():
     assert judge_determinism(_run(False, **GPU), _run(False, **GPU), parted=False) is not None
+
+
+@pytest.mark.parametrize(("deterministic", "told"), [(False, True), (True, False)])
+def test_a_comparison_of_runs_says_that_they_were_not_asked_to_repeat(
+    tmp_path, deterministic, told
+):
+    environment = _run(deterministic, **GPU)
+    a = write_run(tmp_path / "a", environment=environment)
+    b = write_run(tmp_path / "b", environment=environment, changed={3: Link.GRAD})
+    rules = {finding.rule for finding in everybit.diff(a, b).findings}
+    assert rules == ({"DIF181", "ENV902"} if told else {"DIF181"})
+    # Runs that do not part get none, whatever their flags.
+    c = write_run(tmp_path / "c", environment=environment)
+    assert everybit.diff(a, c).findings == ()
 
 
 def test_an_entry_that_is_not_in_the_table_is_told_all_the_same():

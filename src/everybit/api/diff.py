@@ -6,13 +6,15 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.api.diff_evaluations import compare_run_evaluations
 from everybit.api.diff_files import diff_files
+from everybit.core.divergence import DivergenceKind
 from everybit.core.errors import PathError, UsageError
 from everybit.core.link import Link
 from everybit.core.verdict import Coverage, Skipped, Verdict
+from everybit.diff.determinism import judge_determinism
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from everybit.diff.outcome import Outcome
     from everybit.diff.side import RankSide, RunSide, SealedStep
     from everybit.ledger import LogReader, RunReader
+
+#: Kinds that operations which do not repeat can be taken for.
+_UNEXPLAINED: Final = (DivergenceKind.NOISE, DivergenceKind.UNKNOWN)
 
 
 def diff(
@@ -108,6 +113,10 @@ def _diff_runs(a: Path, b: Path, *, zooming: Callable[[str, int, int], None] | N
             lambda side, rank, step: readers[side].log(rank).step(step),
             progress=zooming,
         )
+    if outcome.first is not None and outcome.first.kind in _UNEXPLAINED:
+        # Of such runs the first difference may be no more than that.
+        note = judge_determinism(sides[0].environment, sides[1].environment, parted=False)
+        outcome = replace(outcome, findings=(*outcome.findings, *((note,) if note else ())))
     evaluation = compare_run_evaluations(*runs)
     if evaluation is not None:
         outcome = replace(outcome, comparison={"evaluation": evaluation})
