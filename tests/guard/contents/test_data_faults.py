@@ -65,3 +65,10 @@ def test_harmless_twin_is_clean(name, load, tmp_path):
 
 def test_there_are_enough():
     assert len(SCRIPTS) >= 24
+
+
+def test_the_page_shows_every_script():
+    page = (FOLDER.parents[1] / "docs" / "data-faults.md").read_text(encoding="utf-8")
+    for name in SCRIPTS:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+        assert row.endswith("| clean |")
