@@ -42,6 +42,12 @@ _PATH = click.Path(path_type=Path)
     metavar="FILE|RUN",
     help="With --cross: what came out on the other side, an exported file or a recorded run.",
 )
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="PAGE",
+    help="Of runs: write a page that shows both to PAGE.",
+)
 @config_options("diff")
 def command(
     a: Path,
@@ -50,6 +56,7 @@ def command(
     cross: str | None,
     export: Path | None,
     against: Path | None,
+    out: Path | None,
     config: Config,
     output: Output,
 ) -> int:
@@ -71,8 +78,8 @@ def command(
     if cross is None and (export or against):
         raise click.UsageError("--export and --against belong to --cross EVAL.PY")
     if cross is not None:
-        if zoom:
-            raise click.UsageError("--cross evaluates checkpoints, and --zoom runs programs again")
+        if zoom or out:
+            raise click.UsageError("--cross evaluates checkpoints; --zoom and --out are of runs")
         from everybit.api.cross import cross as evaluate_both
 
         return output.verdict(
@@ -85,11 +92,21 @@ def command(
                 progress=lambda what: output.note(f"evaluating {what}"),
             )
         )
+    if out is not None:
+        from everybit.api.report_two import check_two_run_page
+
+        check_two_run_page(a, b, out)
     # A walk over two runs ends where they part: no total is known before.
     files = () if (a / "run.json").exists() else (a, b)
     with reading(output, "comparing", files) as progress:
         verdict = diff(a, b, progress=progress, zoom=zoom, zooming=_Zooming(output))
-    return output.verdict(verdict)
+    code = output.verdict(verdict)
+    if out is not None:
+        from everybit.api.report_two import write_two_run_page
+
+        write_two_run_page(verdict, a, b, out)
+        output.note(f"page written to {out}")
+    return code
 
 
 class _Zooming:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from everybit.core.config import Config
 
 
+#: Beside the run's own page.
+TWO_PAGE_NAME: Final = "against.html"
+
+
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
@@ -22,8 +26,16 @@ if TYPE_CHECKING:
     metavar="PAGE",
     help="Write the page to PAGE [default: report.html in the run folder].",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Compare with this run, as `everybit diff` does; the page shows both.",
+)
 @config_options("report")
-def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
+def command(
+    run: Path, out: Path | None, against: Path | None, config: Config, output: Output
+) -> int:
     """Show what a run recorded, as text, JSON or a page.
 
     Prints the verdict and writes one self-contained HTML page. Works on a run that is still going,
@@ -35,11 +47,14 @@ def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
       everybit report everybit-runs/2026-01-31-train
       everybit report runs/a --out a.html
       everybit report runs/a --json
+      everybit report runs/a --against runs/b --out both.html
     """
     from everybit.api.report import PAGE_NAME, make_report
     from everybit.core.config import Format
     from everybit.core.errors import PathError
 
+    if against is not None:
+        return _show_two(run, against, out, output)
     page = out
     if page is None and config.format is Format.TEXT:
         page = run / PAGE_NAME
@@ -55,6 +70,24 @@ def command(run: Path, out: Path | None, config: Config, output: Output) -> int:
     code = output.verdict(made.verdict)
     if made.page is not None:
         output.note(f"page written to {made.page}")
+    return code
+
+
+def _show_two(run: Path, other: Path, out: Path | None, output: Output) -> int:
+    from everybit.api.diff import diff
+    from everybit.api.report_two import check_two_run_page, write_two_run_page
+    from everybit.core.config import Format
+
+    page = out
+    if page is None and output.config.format is Format.TEXT:
+        page = run / TWO_PAGE_NAME
+    if page is not None:
+        check_two_run_page(run, other, page)
+    verdict = diff(run, other)
+    code = output.verdict(verdict)
+    if page is not None:
+        write_two_run_page(verdict, run, other, page)
+        output.note(f"page written to {page}")
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from everybit.report.catalogue_drill import DRILL_WORDS
+from everybit.report.catalogue_two import TWO_WORDS
 
 #: `{key: (English, Chinese)}`; `{name}` is filled in, `one|many` is chosen by `{n}`.
 WORDS: Final[dict[str, tuple[str, str]]] = {
@@ -334,4 +335,5 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "no": ("no", "否"),
     "none": ("none", "无"),
     **DRILL_WORDS,
+    **TWO_WORDS,
 }

@@ -23,6 +23,7 @@ QUANTITIES: Final = (
     "scale",
     "lr",
     "guard",
+    "distance",
 )
 #: Numbers that a page holds at most: what it weighs and how fast it opens follow from that.
 MAX_NUMBERS: Final = 120_000
@@ -36,11 +37,12 @@ MAX_WATCHED: Final = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineKey:
-    """A line: a rank's attempt, or with `rank` None all ranks of that attempt."""
+    """A line: a rank's attempt, or with `rank` None all ranks of that attempt; or one by name."""
 
     rank: int | None
     attempt: int
     older: bool = False
+    name: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Timelines:
         return [(key, held[quantity]) for key, held in self.lines.items() if quantity in held]
 
 
-_SCALARS: Final = frozenset(QUANTITIES) - {"loss", "guard"}
+_SCALARS: Final = frozenset(QUANTITIES) - {"loss", "guard", "distance"}
 
 
 def plan_timelines(logs: Sequence[LogReader], watched: Iterable[int] = ()) -> Timelines:

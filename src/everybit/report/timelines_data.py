@@ -100,6 +100,8 @@ def as_script_text(data: object) -> Markup:
 
 def name_line(key: LineKey, timelines: Timelines) -> Said:
     """Return what a line is called."""
+    if key.name:
+        return Said(key.name, key.name)
     if key.rank is None:
         return say("line.logs" if timelines.resumed else "line.ranks", n=timelines.merged)
     if any(other.attempt != key.attempt for other in timelines.lines):
