@@ -49,7 +49,7 @@ TWO_WORDS: Final[dict[str, tuple[str, str]]] = {
     "two.entry": ("entry", "条目"),
     "two.why": ("why it can matter", "为何可能有影响"),
     "two.samples": (
-        "{differing} of {samples} samples have other outputs, {changed} of {answers} answers differ.",
+        "{differing} of {samples} samples have other outputs, {changed} of {answers} answers too.",
         "{samples} 个样本中有 {differing} 个输出不同；{answers} 个回答中有 {changed} 个改变。",
     ),
     "two.footer": ("A is {a}, B is {b}.", "A 为 {a}，B 为 {b}。"),
