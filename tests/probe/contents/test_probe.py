@@ -130,3 +130,14 @@ def test_a_dataset_that_cannot_be_looked_at_gives_its_batches():
             return torch.zeros(2)
 
     assert make(Odd()) is None or make(Odd()).drew is False
+
+
+def test_a_surrounded_method_is_copied_and_pickled_as_the_program_wrote_it():
+    written = Numbers.__dict__["__getitem__"]
+    probe = ContentsProbe(Numbers())
+    method = Numbers.__dict__["__getitem__"]
+    assert method is not written
+    assert method.__reduce__()[1] == (written,)
+    assert Numbers.__getitem__(Numbers(), 1)[1] == 1
+    probe.close()
+    assert Numbers.__dict__["__getitem__"] is written

@@ -18,6 +18,28 @@ _NAME: Final = "__getitem__"
 MAX_TOLD: Final = 64
 
 
+class _Method:
+    """A method that copies and pickles as the one it surrounds: a class may be sent by value."""
+
+    def __init__(self, surrounded: Callable[[Any, Any], Any], original: Any) -> None:
+        functools.update_wrapper(self, original)
+        self._surrounded = surrounded
+        self._original = original
+
+    def __get__(self, dataset: Any, kind: type | None = None) -> Any:
+        return self if dataset is None else types.MethodType(self, dataset)
+
+    def __call__(self, dataset: Any, index: Any) -> Any:
+        return self._surrounded(dataset, index)
+
+    def __reduce__(self) -> Any:
+        return _itself, (self._original,)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 class _Surrounded:
     """One class whose `__getitem__` is surrounded, for all who look on; the last one undoes it."""
 
@@ -27,7 +49,6 @@ class _Surrounded:
         self._before = vars(kind).get(_NAME, _MISSING)
         self._stacks = threading.local()
 
-        @functools.wraps(original)
         def surrounded(dataset: Any, index: Any) -> Any:
             stack: list[tuple[int, Any, list[tuple[Any, Any]]]]
             stack = self._stacks.__dict__.setdefault("stack", [])
@@ -43,8 +64,8 @@ class _Surrounded:
                 stack[-1][2].append((index, value))
             return value
 
-        self._mine = surrounded
-        setattr(kind, _NAME, surrounded)
+        self._mine = _Method(surrounded, original)
+        setattr(kind, _NAME, self._mine)
 
     def remove(self) -> None:
         """Leave the class as it was."""
