@@ -1,0 +1,85 @@
+"""Twins under test: one planted difference each, and what `diff` says.
+
+    python -m bench.twins [--seeds 5] [--only TEXT] [--trace module,step] [--out FILE] [--write]
+
+Every answer is judged: the kind, the step, and the module where modules are traced and the
+difference lies in one. `--write` puts the table into `docs/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+# Two threads on a busy machine otherwise wait for each other by spinning.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+
+import torch
+from bench.twins.campaign import run_all
+from bench.twins.kinds import KINDS
+from bench.twins.table import markdown, summary, write_section
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "twins.json"
+
+
+def main() -> int:
+    """Run, keep, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--trace", default="module,step")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if given.write and not given.only and given.seeds == 0:
+        result = json.loads(RESULTS.read_text(encoding="utf-8"))
+        write_section(markdown(result))
+        return 0
+    kinds = [kind for kind in KINDS if given.only in kind.name]
+    answers = run_all(
+        kinds, range(given.seeds), given.trace.split(","), told=lambda answer: _tell(answer)
+    )
+    result = {
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "seeds": given.seeds,
+        "summary": summary(answers),
+        "answers": [answer.to_json() for answer in answers],
+    }
+    if given.out is not None or not given.only:
+        out = given.out or RESULTS
+        out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result["summary"], indent=1))
+    if given.write:
+        write_section(markdown(result))
+    return 0
+
+
+def _tell(answer) -> None:
+    right = answer.right_kind and answer.right_step and answer.right_module is not False
+    place = f"{answer.link} {answer.module} step {answer.step}"
+    text = f"{answer.kind} ({answer.name}, {answer.trace}, seed {answer.seed}): {answer.said}"
+    print(f"{'ok   ' if right else 'WRONG'} {text} {answer.certainty}, {place}", file=sys.stderr)
+    if not right:
+        print(f"      {answer.why[:300]}", file=sys.stderr)
+
+
+def _commit() -> str:
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+        check=False,
+    )
+    return asked.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
