@@ -75,9 +75,24 @@ def test_an_unreadable_section_is_uncompared_and_never_a_difference():
 
 def test_absence_is_a_fact_and_compared():
     a = _record(gpu={"absent": "no NVIDIA driver library"})
-    assert [d.entry for d in compare_environments(a, _record(gpu={"driver": "570"}))] == [
-        "gpu.absent",
-        "gpu.driver",
+    b = _record(gpu={"driver": "570", "num_devices": 1, "devices": {"0": {"name": "H100"}}})
+    assert _entries(a, b) == [
+        ("gpu.absent", "no NVIDIA driver library", "present", "environment"),
+    ]
+    assert _entries(b, a) == [
+        ("gpu.absent", "present", "no NVIDIA driver library", "environment"),
+    ]
+    assert _entries(a, a) == []
+
+
+def test_another_model_or_number_of_gpus_is_told_once_a_device():
+    one = {"name": "H100", "uuid": "1", "vbios": "a", "clocks": {"sm": {"max_mhz": 1}}}
+    other = {"name": "H200", "uuid": "2", "vbios": "b", "clocks": {"sm": {"max_mhz": 2}}}
+    a = _record(gpu={"devices": {"0": one}})
+    b = _record(gpu={"devices": {"0": other, "1": other}})
+    assert [entry for entry, *_ in _entries(a, b)] == [
+        "gpu.devices.0.name",
+        "gpu.devices.1.name",
     ]
 
 

@@ -19,6 +19,8 @@ from everybit.diff.environment_ranks import weight_of
 
 #: A section that holds this key could not be read; its value says why.
 UNKNOWN: Final = "unknown"
+#: One that holds this key is of something that is not there; its value says what.
+ABSENT: Final = "absent"
 
 #: Entries by dotted path, or sections by name, that are recorded and not compared.
 NOT_COMPARED: Final = frozenset(
@@ -103,7 +105,7 @@ class Difference:
         return rule(weight_of(self.entry).rule).finding(
             f"{self.entry}: {_shown(self.before)} in A, {_shown(self.after)} in B ({self.why})",
             where=Location(link=link, entry=self.entry),
-            evidence=self.to_json(),
+            evidence={key: value for key, value in self.to_json().items() if key != "why"},
             severity=self.severity,
         )
 
@@ -116,6 +118,11 @@ def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Dif
     differences: list[Difference] = []
     for section in _compared_sections(a, b):
         before, after = _flat(section, a[section]), _flat(section, b[section])
+        lacking = f"{section}.{ABSENT}"
+        if (lacking in before) is not (lacking in after):
+            # One difference, whatever the other side has in that section.
+            before = {lacking: before.get(lacking, "present")}
+            after = {lacking: after.get(lacking, "present")}
         differences += [
             Difference(
                 entry=entry,
@@ -199,17 +206,25 @@ def _chosen(seed: Any) -> Any:
 
 
 def _folded(differences: list[Difference]) -> list[Difference]:
-    """Tell a package once: of version and RECORD digest, the version where it differs."""
-    versions = {d.entry for d in differences if d.entry.endswith(".version")}
+    """Tell a package and a GPU once: by the version or the model, where that differs."""
+    entries = {difference.entry for difference in differences}
     return [
-        d
-        for d in differences
-        if not (
-            d.entry.startswith("packages.")
-            and not d.entry.endswith(".version")
-            and f"{d.entry.rpartition('.')[0]}.version" in versions
+        difference
+        for difference in differences
+        if not any(
+            difference.entry.startswith(prefix)
+            and difference.entry != (head := _head(difference.entry, prefix, name))
+            and head in entries
+            for prefix, name in (("packages.", "version"), ("gpu.devices.", "name"))
         )
     ]
+
+
+def _head(entry: str, prefix: str, name: str) -> str:
+    """Return the entry that says most of the package or device that an entry is of."""
+    if prefix == "packages.":
+        return f"{entry.rpartition('.')[0]}.{name}"
+    return f"{prefix}{entry.removeprefix(prefix).partition('.')[0]}.{name}"
 
 
 def _kind(section: str) -> str:

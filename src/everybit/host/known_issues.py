@@ -110,9 +110,14 @@ class Match:
                 "source": issue.source,
                 **({"side": side} if side else {}),
             },
-            remedy=f"{issue.remedy[0].upper()}{issue.remedy[1:]}. Source: {issue.source}",
+            remedy=f"{_sentence(issue.remedy)}. Source: {issue.source}",
             severity=Severity.NOTE if self.unsure else None,
         )
+
+
+def _sentence(text: str) -> str:
+    """Begin with a capital, unless it begins with code."""
+    return f"{text[0].upper()}{text[1:]}" if text.split()[0].isalpha() else text
 
 
 @cache
