@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
+from everybit.guard.replay.reach import Reach
 from everybit.guard.replay.values import differ, on_host, word_of
 from everybit.probe.memory import version
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Larger buffers are not copied: a call that writes to one is not repeated.
 MAX_BUFFER_BYTES: Final = 1 << 20
-#: Containers among the attributes with more items are taken by their identity and length.
-MAX_ITEMS: Final = 4096
 #: Attributes that a call does not compute with, or that are looked at by themselves.
 _LEFT_OUT: Final = frozenset(
     {
@@ -48,8 +46,7 @@ _MISSING: Final = object()
 class Held:
     """Attributes and buffers of a module and its parts as they are now.
 
-    Attributes are held one level deep: values, and the items of lists, dictionaries, sets. What an
-    attribute's own attributes are is not looked at.
+    What the attributes hold is held too, as far as it is reached (`Reach`).
 
     Args:
         module: The module that is about to be called.
@@ -60,7 +57,7 @@ class Held:
         self.parts = list(module.modules()) if parts is None else parts
         self._attributes = [_attributes_of(part) for part in self.parts]
         self._buffers = [dict(part._buffers) for part in self.parts]
-        self._items = [_items_of(attributes) for attributes in self._attributes]
+        self._reach = Reach(self.parts, self._attributes)
         self._versions = [
             {key: version(value) for key, value in attributes.items() if _is_tensor(value)}
             for attributes in self._attributes
@@ -113,10 +110,7 @@ class Held:
         now.parts = self.parts
         now._attributes = [_attributes_of(part) for part in self.parts]
         now._buffers = [dict(part._buffers) for part in self.parts]
-        now._items = [
-            _items_of(mine) | _items_of(then)
-            for mine, then in zip(now._attributes, self._attributes, strict=True)
-        ]
+        now._reach = Reach(self.parts, [*now._attributes, *self._attributes], self._reach)
         buffers = {
             id(buffer): buffer
             for held in (*self._buffers, *now._buffers)
@@ -137,8 +131,8 @@ class Held:
                 now._put_back()
 
     def _put_back(self) -> None:
-        for part, attributes, buffers, items in zip(
-            self.parts, self._attributes, self._buffers, self._items, strict=True
+        for part, attributes, buffers in zip(
+            self.parts, self._attributes, self._buffers, strict=True
         ):
             current = part.__dict__
             for key in [k for k in current if k not in attributes and k not in _LEFT_OUT]:
@@ -146,11 +140,10 @@ class Held:
             for key, value in attributes.items():
                 if current.get(key, _MISSING) is not value:
                     current[key] = value
-            for container, content in items.values():
-                _refill(container, content)
             if _differ(part._buffers, buffers):
                 part._buffers.clear()
                 part._buffers.update(buffers)
+        self._reach.put_back()
         with torch.no_grad():
             for buffer, copy in self._copies:
                 buffer.detach().copy_(copy)
@@ -164,33 +157,5 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and not value.is_inference()
 
 
-def _items_of(attributes: dict[str, Any]) -> dict[int, tuple[Any, Any]]:
-    """Return `(container, copy of it)` of the containers among attributes, by identity."""
-    return {
-        id(value): (value, value.copy())
-        for value in attributes.values()
-        if type(value) in (list, dict, set, deque) and len(value) <= MAX_ITEMS
-    }
-
-
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return len(one) != len(other) or any(one.get(key, _MISSING) is not other[key] for key in other)
-
-
-def _refill(container: Any, content: Any) -> None:
-    """Give a container the items it had, where it has others now."""
-    if isinstance(container, dict):
-        same = not _differ(container, content)
-    elif isinstance(container, set):
-        same = len(container) == len(content) and all(item in container for item in content)
-    else:
-        same = len(container) == len(content) and all(
-            a is b for a, b in zip(container, content, strict=True)
-        )
-    if same:
-        return
-    container.clear()
-    if isinstance(container, (dict, set)):
-        container.update(content)
-    else:
-        container.extend(content)
