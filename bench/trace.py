@@ -92,7 +92,7 @@ def measure_peer(num_steps, place):
     home = PEER_HOME / "bin"
     plain, traced = place / "plain.json", place / "traced.json"
     path = os.pathsep.join((str(script.parent), str(ROOT / "src")))
-    environment = {**os.environ, **QUIET, "PYTHONPATH": path, "STEPS": str(num_steps)}
+    environment = {**os.environ, **QUIET, "PLACES": path, "STEPS": str(num_steps)}
     collect = [home / "traincheck-collect", "--pyscript", script, "--models-to-track", "model"]
     collect += ["--output-dir", place / "traincheck"]
     try:

@@ -1,16 +1,20 @@
 """The loop of the tracing benchmark as a script, for tools that run scripts themselves.
 
-    STEPS=2 OUT=seconds.json python bench/trace_script.py
+    STEPS=2 OUT=seconds.json PLACES=src:bench python bench/trace_script.py
 
-Writes the CPU and wall seconds a step, after one that is not counted, to OUT as JSON.
+Writes the CPU and wall seconds a step, after one that is not counted, to OUT as JSON. Modules are
+looked for in PLACES: a tool that runs a copy of the script elsewhere may set PYTHONPATH itself.
 """
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
 import torch
+
+sys.path.extend(os.environ["PLACES"].split(os.pathsep))
 
 from everybit.drill.gpt import GPT
 from everybit.drill.text import Batches, standard_library_bytes
