@@ -323,6 +323,13 @@ def test_pip_is_asked_for_the_version_and_an_environment_is_kept(tmp_path, monke
     asked.clear()
     assert installer.python("2.6.0") == python
     assert asked == []
+    # Of another everybit than this one the copy is made anew, and nothing is installed again.
+    monkeypatch.setattr("everybit.api.matrix_install._stamp", lambda: "another")
+    (tmp_path / "library" / "everybit" / "old.py").touch()
+    assert installer.python("2.6.0") == python
+    assert not any("pip" in command for command in asked)
+    assert not (tmp_path / "library" / "everybit" / "old.py").exists()
+    asked.clear()
     old = PipInstaller(None, tmp_path / "environments").python("2.2.0")
     (install,) = [command for command in asked if "pip" in command]
     assert install[-2:] == ["torch==2.2.0", "numpy<2"]

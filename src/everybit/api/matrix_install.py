@@ -70,16 +70,14 @@ class PipInstaller:
         place = self._folder / self._name(version)
         python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
         if (place / _READY).is_file():
+            self._renew(version, place, python)
             return python
         shutil.rmtree(place, ignore_errors=True)
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             self._run([sys.executable, "-m", "venv", str(place)])
             self._run([str(python), "-m", "pip", "install", "-q", *self._wanted(version)])
-            if release(version) >= GUARDED:
-                self._bring_everybit(python)
-            told = {"torch": version, "python": sys.version}
-            write_atomically(place / _READY, json.dumps(told).encode())
+            self._bring_everybit(version, place, python)
         except BaseException as error:
             # Half an environment is none; also after Ctrl-C.
             shutil.rmtree(place, ignore_errors=True)
@@ -89,7 +87,7 @@ class PipInstaller:
         return python
 
     def _name(self, version: str) -> str:
-        told = b"\n".join((self._asked, everybit.__version__.encode(), str(_source()).encode()))
+        told = b"\n".join((self._asked, everybit.__version__.encode()))
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         return f"torch-{version}-{python}-{sha256(told).hexdigest()[:8]}"
 
@@ -103,11 +101,25 @@ class PipInstaller:
             wanted += ["-r", str(self._requirements)]
         return wanted
 
-    def _bring_everybit(self, python: Path) -> None:
-        """Copy this everybit in: that very one records on every side."""
-        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        place = Path(self._run([str(python), "-c", code]).strip()) / "everybit"
-        shutil.copytree(_source(), place, ignore=shutil.ignore_patterns("__pycache__"))
+    def _renew(self, version: str, place: Path, python: Path) -> None:
+        """Copy everybit in again where it has changed since."""
+        try:
+            stamp = json.loads((place / _READY).read_bytes())["everybit"]
+        except (OSError, ValueError, KeyError, TypeError):
+            stamp = ""
+        if stamp != _stamp():
+            self._bring_everybit(version, place, python)
+
+    def _bring_everybit(self, version: str, place: Path, python: Path) -> None:
+        """Copy this everybit in: that very one records on every side. Then it is ready."""
+        if release(version) >= GUARDED:
+            code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+            target = Path(self._run([str(python), "-c", code]).strip()) / "everybit"
+            (place / _READY).unlink(missing_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(_source(), target, ignore=shutil.ignore_patterns("__pycache__"))
+        told = {"torch": version, "python": sys.version, "everybit": _stamp()}
+        write_atomically(place / _READY, json.dumps(told).encode())
 
     def _run(self, command: Sequence[str]) -> str:
         environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
@@ -135,6 +147,13 @@ def check_version(version: str) -> str:
 
 def _source() -> Path:
     return Path(everybit.__file__).resolve().parent
+
+
+def _stamp() -> str:
+    """Return what changes when a file of this everybit does."""
+    files = sorted(path for path in _source().rglob("*") if path.suffix not in ("", ".pyc"))
+    told = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return sha256(repr(told).encode()).hexdigest()[:16]
 
 
 def _own_requirements() -> list[str]:
