@@ -76,7 +76,7 @@ FLAGS = {
         "-q",
         "-v",
     ],
-    "diff": [*COMMON],
+    "diff": [*COMMON, "--against", "--cross", "--export", "--out", "--zoom"],
     "matrix": [
         *COMMON,
         "--fresh",
@@ -89,7 +89,7 @@ FLAGS = {
     ],
     "release": ["--help", "--stop", "-h"],
     "replay": [*COMMON, "--device", "--import-code", "--step", "--times"],
-    "report": [*COMMON, "--out"],
+    "report": [*COMMON, "--against", "--out"],
     "scan": [*COMMON],
     "lint": [*COMMON, "--baseline", "--diff", "--exclude", "--fix", "--write-baseline"],
     "seal": [*COMMON, "--parity", "--parity-code", "--sha256", "--sign", "--source", "--license"],
