@@ -31,7 +31,7 @@ class Noisy(Dataset[Any]):
         return self.length
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        drawn = random.random() + np.random.rand()
+        drawn = random.random() + np.random.rand() + np.random.randn()
         drawn += self.generator.random() if self.generator is not None else 0.0
         return torch.full((3,), float(index)) + torch.rand(3) + float(drawn), index
 

@@ -17,6 +17,7 @@ from everybit.probe.samples.envelope import Envelope, Facts
 from everybit.probe.samples.probes import PROBES
 from everybit.probe.samples.streams import (
     dataset_generators,
+    keeps_half,
     restore_states,
     stream_states,
     stream_words,
@@ -49,6 +50,7 @@ class Begin:
         self._begun: tuple[tuple[str, int], ...] = ()
         self._known: tuple[tuple[str, int], ...] = ()
         self._quiet_between = True
+        self._half = False
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker has the data set already; a second copy would be another object.
@@ -76,7 +78,11 @@ class Begin:
             return None
         words = stream_words(self._generators)
         self._known = words if self._quiet_between else ()
-        return stream_states(self._generators) if words != self._begun else None
+        if words == self._begun and not self._half:
+            return None
+        states = stream_states(self._generators)
+        self._half = keeps_half(states)
+        return states
 
     @property
     def collates(self) -> bool:
@@ -94,6 +100,7 @@ class Begin:
             states = self._resume.get(info.id) if info is not None else None
             if states is not None:
                 restore_states(states, self._generators)
+                self._half = keeps_half(states)
         # In a worker nothing happens between two batches: what one left, the next begins with.
         self._begun = self._known or stream_words(self._generators)
         self._known = ()

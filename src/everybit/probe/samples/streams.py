@@ -14,6 +14,8 @@ from typing import Any, Final
 import torch
 import xxhash
 
+from everybit.probe.contents.streams import twister_state
+
 _MASK: Final = (1 << 64) - 1
 #: Data sets within data sets (a subset, a transform) that are looked into.
 _MAX_DEPTH: Final = 4
@@ -31,7 +33,7 @@ def stream_words(generators: dict[str, Any]) -> tuple[tuple[str, int], ...]:
     words = [("torch", _torch_word(torch.default_generator)), ("python", _python_word(random))]
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        words.append(("numpy", _numpy_word(numpy_random.get_state(legacy=False))))
+        words.append(("numpy", _global_numpy_word(numpy_random)))
     for name, generator in generators.items():
         words.append((name, _word_of(generator)))
     return tuple(words)
@@ -158,6 +160,25 @@ def _python_state(generator: Any) -> list[Any]:
 def _set_python(generator: Any, state: list[Any]) -> None:
     version, words, gauss = state
     generator.setstate((version, tuple(words), gauss))
+
+
+def _global_numpy_word(numpy_random: Any) -> int:
+    """Return a word of NumPy's global generator, without the half of a pair that it may keep.
+
+    Asking for that takes thirty times as long: see `keeps_half`.
+    """
+    bits = getattr(numpy_random.mtrand._rand, "_bit_generator", None)
+    if type(bits) is numpy_random.MT19937:
+        return xxhash.xxh3_64_intdigest(twister_state(bits))
+    return _numpy_word(numpy_random.get_state(legacy=False))  # Another was put in its place.
+
+
+def keeps_half(states: States) -> bool:
+    """Whether NumPy's global generator keeps the second number of a pair of normal ones.
+
+    To draw that changes nothing else of its state, so it does not show in its word.
+    """
+    return bool(states.get("numpy", {}).get("has_gauss"))
 
 
 def _numpy_word(state: dict[str, Any]) -> int:
