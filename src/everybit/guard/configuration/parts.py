@@ -22,7 +22,7 @@ _KNOWN_NAMES = (
     "is_causal", "inplace", "negative_slope", "batch_first", "num_layers", "bidirectional",
     "label_smoothing", "ignore_index", "reduction",
 )  # fmt: skip
-_SIMPLE = frozenset({bool, int, float, str})
+_SIMPLE = frozenset({bool, int, float, str, type(None)})
 _MODES = {True: "train", False: "eval"}
 
 
@@ -31,13 +31,18 @@ class PartSettings:
 
     def __init__(self) -> None:
         self._looked: list[Any] = []
-        self._named: list[tuple[str, torch.nn.Module]] = []
+        self._parts: list[int] = []
+        self._present: list[tuple[str, ...]] = []
         self._found: dict[str, Any] = {}
 
     def read(self, roots: Iterable[tuple[torch.nn.Module, str | None]]) -> dict[str, Any]:
         """Return `modes` and `modules` of the roots, by path."""
         roots = list(roots)
-        looked = [_look(part) for root, _ in roots for part in root.modules()]
+        parts = [part for root, _ in roots for part in root.modules()]
+        if list(map(id, parts)) != self._parts:
+            self._parts = list(map(id, parts))
+            self._present = [_present(part) for part in parts]
+        looked = [_look(part, names) for part, names in zip(parts, self._present, strict=True)]
         if looked == self._looked and self._found:
             return self._found
         self._looked = looked
@@ -57,11 +62,16 @@ class PartSettings:
         return self._found
 
 
-def _look(part: torch.nn.Module) -> tuple[Any, ...]:
+def _present(part: torch.nn.Module) -> tuple[str, ...]:
+    held = part.__dict__
+    return tuple(key for key in _names_of(type(part)) if key in held)
+
+
+def _look(part: torch.nn.Module, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Return what tells whether a module is as it was."""
     held = part.__dict__
-    values = [held[key] for key in _names_of(type(part)) if key in held]
-    return (id(part), part.training, *[v if type(v) in _SIMPLE else _told(v) for v in values])
+    values = [held.get(key) for key in names]
+    return (part.training, *[v if type(v) in _SIMPLE else _told(v) for v in values])
 
 
 def _told(value: Any) -> Any:
@@ -72,7 +82,7 @@ def _told(value: Any) -> Any:
 
 def _settings_of(part: torch.nn.Module) -> dict[str, Any]:
     held = part.__dict__
-    found = {key: plain(held[key]) for key in _names_of(type(part)) if key in held}
+    found = {key: plain(held[key]) for key in _present(part)}
     return {key: value for key, value in found.items() if value is not None}
 
 
