@@ -22,8 +22,12 @@ def _fresh_compiler() -> Any:
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("level", ["module", "op"])
-@pytest.mark.parametrize("name", LOOPS)
+#: A kind of loop each is enough by operation: it is the same mode that spot checks enter.
+BY_OPERATION = ["plain", "cnn", "amp", "accumulation", "closure", "compiled"]
+CASES = [*((name, "module") for name in LOOPS), *((name, "op") for name in BY_OPERATION)]
+
+
+@pytest.mark.parametrize(("name", "level"), CASES)
 def test_same_bits(name: str, level: str, tmp_path: Path) -> None:
     losses, tensors = LOOPS[name](lambda *_: nullcontext())
     torch.compiler.reset()
