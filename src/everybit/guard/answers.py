@@ -69,10 +69,11 @@ def mode_of(root: torch.nn.Module) -> str:
 def _is_scores(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor)
+        and not value.is_nested
+        and readable(value)
         and value.dim() == 2
         and value.shape[1] > 1
         and 0 < value.shape[0] <= MAX_SAMPLES
         and value.is_floating_point()
         and value.device.type == "cpu"
-        and readable(value)
     )
