@@ -34,6 +34,7 @@ _COMPRESSIONS: Final = {
     b"\xfd7zXZ\0": ("xz", "unxz"),
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"\x04\x22\x4d\x18": ("lz4", "unlz4"),
+    b"\x02\x21\x4c\x18": ("lz4", "unlz4"),
     b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"),
     b"Rar!": ("RAR", "unrar x"),
 }
@@ -164,7 +165,8 @@ def _clean(text: str) -> str:
 def _describe_packed(source: ByteSource) -> Content:
     head = source.read(0, _PACKED_BYTES)
     name, tool = next(
-        (known for mark, known in _COMPRESSIONS.items() if head.startswith(mark)), ("", "")
+        (known for mark, known in _COMPRESSIONS.items() if head.startswith(mark)),
+        ("zstd or lz4", "unzstd or unlz4"),  # it begins with a frame that both pass over
     )
     inside = _unpack(name, head)
     held = ""

@@ -26,9 +26,12 @@ _MARKS: Final = (
     (b"\xfd7zXZ\0", FileFormat.COMPRESSED),
     (b"\x28\xb5\x2f\xfd", FileFormat.COMPRESSED),
     (b"\x04\x22\x4d\x18", FileFormat.COMPRESSED),
+    (b"\x02\x21\x4c\x18", FileFormat.COMPRESSED),
     (b"7z\xbc\xaf\x27\x1c", FileFormat.COMPRESSED),
     (b"Rar!\x1a\x07", FileFormat.COMPRESSED),
 )
+#: A frame that zstd and lz4 pass over begins with a byte from 0x50 to 0x5f, and these.
+_SKIPPED_FRAME: Final = b"\x2a\x4d\x18"
 # The first pickle of the format before torch 1.6 is this number.
 _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _TEXT_BYTES: Final = frozenset(range(32, 127)) | {9, 10, 12, 13, 27} | set(range(128, 256))
@@ -55,6 +58,8 @@ def sniff_head(head: bytes) -> FileFormat:
     for mark, kind in _MARKS:
         if head.startswith(mark):
             return kind
+    if b"P" <= head[:1] <= b"_" and head[1:4] == _SKIPPED_FRAME:
+        return FileFormat.COMPRESSED
     if is_token_head(head):
         return FileFormat.TOKENS
     if is_tar_header(head):

@@ -68,7 +68,7 @@ def _name(module: Module, node: ast.Name, depth: int, known: Known) -> tuple[Ori
         if binding.how in _FOLLOWED and binding.value is not None:
             found += _origins(module, binding.value, depth + 1, known)
         elif binding.how is How.UNPACKED and binding.value is not None:
-            for where, item in item_of(module, binding.value, binding.index):
+            for where, item in _item_of(module, binding.value, binding.index, depth, known):
                 found += _origins(where, item, depth + 1, known)
         elif binding.how is How.IMPORTED and isinstance(binding.node, ast.alias):
             found += _imported(module, binding.node, depth, known)
@@ -77,10 +77,16 @@ def _name(module: Module, node: ast.Name, depth: int, known: Known) -> tuple[Ori
 
 def item_of(module: Module, node: ast.expr, index: int) -> tuple[Origin, ...]:
     """Return one item of what a call of the project's functions gives, where it is written out."""
+    return _item_of(module, node, index, 0, {})
+
+
+def _item_of(
+    module: Module, node: ast.expr, index: int, depth: int, known: Known
+) -> tuple[Origin, ...]:
     if not isinstance(node, ast.Call | ast.Await | ast.Name):
         return ()
     found: list[Origin] = []
-    for where, value in origins_of(module, node):
+    for where, value in _origins(module, node, depth + 1, known):
         elements = value.elts if isinstance(value, ast.Tuple | ast.List) else []
         before = elements[: index + 1]
         if index < len(elements) and not any(isinstance(each, ast.Starred) for each in before):

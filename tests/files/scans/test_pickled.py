@@ -195,3 +195,36 @@ def test_names_are_printed_safely():
     for found in judged(pickled(hostile)).findings:
         assert found.message.isprintable()
         assert str(found.to_json()).isprintable()
+
+
+def test_where_memory_ends_the_names_are_judged_and_the_rest_is_said(monkeypatch):
+    from everybit.files.pickles import opcodes
+
+    run = opcodes.run
+
+    def until_memory_ends(machine, actions, max_steps):
+        run(machine, actions, 40)
+        raise MemoryError
+
+    monkeypatch.setattr(opcodes, "run", until_memory_ends)
+    outcome = judged(pickled(call(name("os", "system"), "ls"))[:-1] + b"]" * 100 + b".")
+    assert [(found.rule, found.evidence["name"]) for found in outcome.findings] == [
+        ("PKL201", "os.system")
+    ]
+    (skipped,) = outcome.skipped
+    assert "takes more memory to follow than there is" in skipped.why
+
+
+DILLS = {
+    "_setattr": "reads or sets attributes",
+    "_import_module": "imports modules by name",
+    "_create_namedtuple": "imports modules by name",
+    "_eval_repr": "runs Python code",
+}
+
+
+@pytest.mark.parametrize(("function", "does"), DILLS.items(), ids=DILLS.keys())
+def test_what_dill_does_while_loading_is_said_by_what_it_is(function, does):
+    found = judged(pickled(call(name("dill._dill", function), "x"))).findings[0]
+    assert found.rule == "PKL201"
+    assert does in found.message

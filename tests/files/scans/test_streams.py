@@ -234,3 +234,20 @@ def test_damaged_bytes_raise_nothing(tmp_path):
         for at in rng.integers(0, len(data), 1 + index % 4):
             data[at] = rng.integers(0, 256)
         scan(tmp_path, bytes(data[: rng.integers(1, len(data) + 1)]))
+
+
+def test_a_looker_that_runs_out_of_memory_is_a_check_that_did_not_run(tmp_path, monkeypatch):
+    from everybit.files.scans import scanning
+
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps([1]))
+
+    def no_memory(content, walk):
+        raise MemoryError
+
+    monkeypatch.setattr(scanning, "_looker", lambda kind: no_memory)
+    verdict = everybit.scan(path)
+    assert [str(found.severity) for found in verdict.findings if found.rule == "PKL203"] == [
+        "warning"
+    ]
+    assert "memory" in verdict.coverage.skipped[0].why

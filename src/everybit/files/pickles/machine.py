@@ -122,6 +122,13 @@ class Machine(Reader):
             shared=self.shared and error is None and not self.oddities,
         )
 
+    def forget(self) -> None:
+        """Let go of all but the names, where there is no memory for more."""
+        for held in (self.stack, self.marks, self.calls, self.builds, self.persistents):
+            held.clear()
+        self.touches.clear()
+        self.memo.clear()
+
     def odd(self, what: str, *, trick: bool, at: int | None = None) -> None:
         """Note what no pickler writes, each kind once."""
         if len(self.oddities) < _MAX_ODDITIES:

@@ -63,6 +63,10 @@ def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int
         error = machine.error(what, machine.begun)
     except (ValueError, OverflowError) as fault:
         error = machine.error(f"holds an impossible value ({fault})", machine.begun)
+    except MemoryError:
+        machine.forget()
+        bound = machine.error("takes more memory to follow than there is", machine.begun)
+        error = TooLargeError(bound.damage)
     else:
         return None, machine.steps
     return error, machine.steps

@@ -76,6 +76,16 @@ NAMES: Final = {
         effects.SYSTEM: "set_default_device set_default_dtype set_default_tensor_type",
         effects.PROCESS: "_running_with_deploy",
     },
+    **{
+        module: {
+            effects.ATTRIBUTES: "_setattr _getattribute _get_attr _setitems",
+            effects.IMPORTS: "_import_module _create_namedtuple",
+            effects.CODE: "_eval_repr",
+            effects.FILES: "_create_filehandle _create_ftype _create_stringi _create_stringo",
+            effects.SYSTEM: "_create_lock _create_rlock _locate_function",
+        }
+        for module in ("dill._dill", "dill.dill")
+    },
     "torch.storage": {
         effects.LOADS: "_load_from_bytes",
         effects.FILES: (

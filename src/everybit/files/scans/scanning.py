@@ -88,7 +88,12 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
         kinds = recognise(content)
         _look_as(content, walk, kinds, promised=named or is_pickled(name) or is_model(name))
         if kinds[0] in _OF_TORCH and not _runs_code(walk):
-            _tell_refused(source, name, walk, bare=kinds[0] is Kind.PICKLE)
+            try:
+                _tell_refused(source, name, walk, bare=kinds[0] is Kind.PICKLE)
+            except MemoryError:
+                why = "that takes more memory than there is"
+                what = f"whether weights_only=True accepts {name}"
+                walk.outcome.skipped.append(Skipped(what=what, why=why))
     walk.outcome.count("files")
     return walk.outcome
 
@@ -134,7 +139,10 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
         if kind is Kind.TEXT and not content.name.lower().endswith(_READ_TEXTS):
             continue
         content.kind, content.two = kind, len(kinds) > 1
-        _looker(kind)(content, walk)
+        try:
+            _looker(kind)(content, walk)
+        except MemoryError:
+            walk.closed(content, "that takes more memory than there is")
 
 
 def _tell_no_model(content: Content, walk: Walk, kind: Kind) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.core.finding import Severity
 from everybit.source.checks import pickle_loads, remote, torch_loads
+from everybit.source.checks.consent import as_asked
 from everybit.source.checks.fallback import find_fallbacks, for_old_versions
 from everybit.source.checks.index import once
 from everybit.source.checks.own_cache import as_cache
@@ -72,7 +73,7 @@ def _weighed(module: Module, load: Load) -> Load:
     """Return a load as a note where its file is most likely the program's own."""
     if isinstance(load.node, ast.Call) and not load.by_default and is_test(module):
         return replace(load, severity=Severity.NOTE, evidence={**load.evidence, "test": True})
-    return as_cache(module, load)
+    return as_asked(module, as_cache(module, load))
 
 
 def _each(module: Module) -> Iterator[Load]:
