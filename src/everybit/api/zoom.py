@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from everybit.api.zoom_capsule import try_capsules
 from everybit.api.zoom_side import CannotRunError, Program, find_program_of
 from everybit.api.zoom_take import Take, TakeError, take
 from everybit.api.zoom_told import tell_zoomed
@@ -116,14 +117,14 @@ def zoom(
             rank=rank,
             sides={"A": a, "B": b},
             records={name: record_of(name, rank, step) for name in "AB"},
-            folder=folder or Path(scratch),
+            folder=(folder or Path(scratch)).resolve(),
             progress=progress,
         )
-        found = _look(work)
+        found = try_capsules(work.sides, step, rank) or _look(work)
     outcome = _with(outcome, work.skipped)
     if found is None:
         return outcome
-    checked = Checked(what="computations of the step again", count=work.num_taken)
+    checked = Checked(what="computations of the step again", count=work.num_taken or 1)
     outcome = replace(outcome, coverage=outcome.coverage + Coverage(checked=(checked,)))
     return tell_zoomed(outcome, found)
 

@@ -62,10 +62,12 @@ def _place(where: Location, found: Reanchored) -> Location:
     facts: dict[str, Any] = {}
     if found.elements:
         facts["elements"] = found.elements
-    if found.how is How.CARRIED and not found.name.startswith("input "):
+    if found.how is How.CARRIED and " " not in found.name:
         return replace(where, link=Link.STATE, module=None, **_named(found.name), **facts)
     if found.how is How.GIVEN:
         return where
+    if found.how is How.TRANSIENT:
+        return replace(where, module=found.module) if found.module else where
     link = _LINKS.get(found.phase, where.link)
     if found.phase == "update" and found.name:
         return replace(where, link=link, **_named(found.name), **facts)
@@ -90,11 +92,11 @@ def _named(name: str) -> dict[str, Any]:
 
 def _sentence(found: Reanchored) -> str:
     if found.how is How.TRANSIENT:
-        return f"{found.side} gives the other run's bits this time"
+        return found.detail or f"{found.side} gives the other run's bits this time"
     place = f"{found.op} in {found.module}" if found.module else found.op
     text = f"first {place}" + (f" ({found.phase})" if found.phase else "")
     if found.how is How.CARRIED:
-        text = f"{found.name} was changed by no operation, and is read first by {place}"
+        text = f"{found.name} was changed by no operation, and is read first by {found.op}"
     elif found.how is How.GIVEN:
         text = f"{place} reads a value from outside torch"
     elif found.how in (How.NUMBERS, How.PATH):

@@ -146,7 +146,7 @@ _Judged = tuple[DivergenceKind, Certainty, str]
 def _carried(found: Reanchored) -> _Judged:
     why = (
         f"{found.name or 'a tensor'} changed between two operations, and none wrote it: "
-        f"{_place(found)} is the first to read it"
+        f"{found.op} is the first to read it"
     )
     return DivergenceKind.CORRUPTION, Certainty.STRONG, why
 
@@ -172,6 +172,8 @@ def _path(found: Reanchored) -> _Judged:
 
 
 def _transient(found: Reanchored) -> _Judged:
+    if found.detail:
+        return DivergenceKind.CORRUPTION, Certainty.STRONG, found.detail
     other = {"A": "B", "B": "A"}.get(found.side, "the other run")
     why = (
         f"step {found.step} of {found.side}, computed again under its own settings, gives the bits "
