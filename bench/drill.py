@@ -58,7 +58,7 @@ def once(table: dict[str, Any]) -> str:
     kept = [
         cell
         for cell in table["cells"]
-        if cell["site"] not in ("loss", "batch", "rng")
+        if cell["site"] not in ("loss", "batch", "rng", "reduction")
         and cell["shape"] not in ("stuck", "intermittent")
     ]
     caught, all_ = sum(c["caught"] for c in kept), sum(struck(c) for c in kept)

@@ -13,7 +13,7 @@ from everybit.drill.judging import outcome_of
 from everybit.drill.plan import plan_builtin
 from everybit.drill.subjects import DTYPES, SUBJECTS, build
 from everybit.drill.training_run import Trained, reference, train
-from everybit.drill.trial import SHAPES, Fate, Outcome, Shape, Site, Trial
+from everybit.drill.trial import RANKED, SHAPES, Fate, Outcome, Shape, Site, Trial
 from everybit.drill.trying import CLOSURE, SETTINGS, run_trial
 
 
@@ -80,7 +80,7 @@ def test_a_clean_trial_has_no_alarm_and_the_bits_of_the_bare_run() -> None:
 def test_an_error_of_the_training_is_an_outcome(monkeypatch) -> None:
     # A wrong token id is outside of the embedding.
     outcome = run_trial(trial(Site.BATCH, Shape.STRAY_WRITE, subject="lstm"))
-    assert outcome.fate is Fate.RAISED
+    assert (outcome.fate, outcome.rules[0]) == (Fate.CAUGHT, "DAT412")
     assert outcome.detail.startswith("IndexError")
 
 
@@ -154,7 +154,8 @@ def test_a_plan_follows_from_its_seed() -> None:
     assert first.digest == again.digest != other.digest
     assert len({t.key for t in first.trials}) == len(first.trials)
     cells = {(t.site, t.dtype, t.shape) for t in first.trials}
-    assert len(cells) == 3 * sum(len(shapes) for shapes in SHAPES.values())
+    dtypes = {site: 1 if site in RANKED else 3 for site in SHAPES}
+    assert len(cells) == sum(dtypes[site] * len(shapes) for site, shapes in SHAPES.items())
     for one in first.trials:
         assert Trial.from_json(one.to_json()) == one
         assert isinstance(one.shape.pattern, Pattern)

@@ -107,6 +107,30 @@ def signed_sums(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
     return torch.cat([sums, last.reshape(1)])
 
 
+def shard_sums(shard: torch.Tensor, blocks: Blocks, start: int) -> torch.Tensor:
+    """Return what a shard adds to the signed sum of each block of the whole.
+
+    Args:
+        shard: A run of the whole's elements, in order.
+        blocks: Of the whole.
+        start: The flat index at which the shard begins.
+
+    Returns:
+        float64, shape `(blocks,)`, on the shard's device.
+    """
+    found = torch.zeros(blocks.count, dtype=torch.float64, device=shard.device)
+    flat = shard.detach().reshape(-1)
+    if not len(flat):
+        return found
+    before = start % blocks.size
+    padded = torch.nn.functional.pad(flat, (before, -(before + len(flat)) % blocks.size))
+    signs = _signs(blocks.size, shard.device)
+    sums = padded.view(-1, blocks.size).to(torch.float64) @ signs
+    first = start // blocks.size
+    found[first : first + len(sums)] = sums
+    return found
+
+
 def absolute_sums(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
     """Return the sum of absolute values of each block, rounded as the gradient's dtype does.
 
@@ -129,7 +153,9 @@ def _split(gradient: torch.Tensor, blocks: Blocks) -> tuple[torch.Tensor, torch.
     return flat[: whole * blocks.size].view(whole, blocks.size), flat[whole * blocks.size :]
 
 
-def bound_of(absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int) -> Floats:
+def bound_of(
+    absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int, factors: int = 1
+) -> Floats:
     """Return how far the sums of the reduced gradient may lie from the mean of the ranks' sums.
 
     Args:
@@ -137,9 +163,10 @@ def bound_of(absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int)
         num_ranks: How many ranks are reduced.
         dtype: Of the gradient.
         size: Elements of a block.
+        factors: How often values are multiplied; each time rounds twice.
     """
     info = torch.finfo(dtype)
-    roundings = (num_ranks + 1) * info.eps / 2
+    roundings = (num_ranks - 1 + 2 * factors) * info.eps / 2
     # The sums of absolute values are rounded themselves, in float32 at the least.
     relative = roundings / (1 - roundings) * (1 + size * float(np.finfo(np.float32).eps))
     relative += size * float(np.finfo(np.float64).eps)

@@ -8,9 +8,9 @@ import numpy as np
 
 from everybit.guard.replicas.declared import Declared
 from everybit.guard.replicas.layout import Layout, layout_of
+from everybit.guard.replicas.reduced import Reduced, ShardedReduction
 
 if TYPE_CHECKING:
-    import torch
 
     from everybit.core.grid import Words
     from everybit.core.observation import TensorTable
@@ -36,6 +36,7 @@ class Columns:
         self._state = state
         self._gradients = gradients
         self._declared: Declared | None = None
+        self._sharded: ShardedReduction | None = None
         self._peers: dict[int, tuple[int, ...]] = {}
         self._reduced: dict[int, tuple[int, ...]] = {}
         self._known: dict[tuple[str, ...], tuple[Layout, list[int]]] = {}
@@ -51,6 +52,8 @@ class Columns:
     def look(self) -> None:
         """Find what the program keeps equal: at the first call, and where a wrapper came since."""
         self._declared = Declared([root for root, _ in self._state.members.roots])
+        self._sharded = ShardedReduction([root for root, _ in self._state.members.roots])
+        self.why_unreduced = self._sharded.why_not
         if self._declared.wrappers:
             self.why_unreduced = self._declared.why_unreduced
         if self._declared.why_local:
@@ -61,7 +64,7 @@ class Columns:
 
     def close(self) -> None:
         """Let go of the program's modules."""
-        self._declared = None
+        self._declared = self._sharded = None
 
     @property
     def ring(self) -> tuple[int, ...]:
@@ -79,12 +82,16 @@ class Columns:
         if self._declared is not None and self._declared.wrappers:
             self._synced = self._declared.syncs
 
-    def reduced(self) -> tuple[list[tuple[str, torch.Tensor]], tuple[int, ...]]:
-        """Return the parameters whose gradients the call that begins will have reduced.
+    def reduced(self) -> tuple[list[Reduced], tuple[int, ...]]:
+        """Return the gradients that the call which begins will have reduced.
 
         Returns:
-            `(name, parameter)` in the order of the marks, and the ranks; none where nothing is.
+            These in the order of the marks, and the ranks; none where nothing is.
         """
+        sharded = self._sharded
+        if sharded is not None and sharded.present:
+            named = [(item.label, item.tensor) for item in self._state.parameters()]
+            return sharded.gradients(named), sharded.ranks
         if not self._synced or self._declared is None or self._declared.joins:
             return [], ()
         found = [
@@ -93,7 +100,8 @@ class Columns:
             if id(item.tensor) in self._reduced and item.tensor.requires_grad
         ]
         ranks = found[0][2] if found else ()
-        return [(label, tensor) for label, tensor, among in found if among == ranks], ranks
+        same = [(label, tensor) for label, tensor, among in found if among == ranks]
+        return [Reduced(label, tensor, tensor) for label, tensor in same], ranks
 
     def take_gradients(self) -> None:
         """Take the digests of gradients that DDP has just reduced."""

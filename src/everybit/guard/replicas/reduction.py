@@ -16,6 +16,7 @@ from everybit.guard.replicas.block_sums import (
     absolute_sums,
     bound_of,
     cut,
+    shard_sums,
     signed_sums,
 )
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from everybit.core.finding import Finding
     from everybit.guard.replicas.block_sums import Floats
+    from everybit.guard.replicas.reduced import Reduced
 
     Row = NDArray[np.int64]
 
@@ -47,6 +49,7 @@ class Sums:
         ranks: The ranks that are reduced together.
         row: As shown to the other ranks: the step, a word for all of the above, then for each
             block the sum sent, the sum of absolute values sent, and the sum got back.
+        sharded: Each rank gets a part of what comes out; else all of it.
     """
 
     step: int
@@ -55,6 +58,7 @@ class Sums:
     dtypes: list[torch.dtype] = field(default_factory=list)
     ranks: tuple[int, ...] = ()
     row: Row = field(default_factory=lambda: np.zeros(NUM_LANES, np.int64))
+    sharded: bool = False
 
 
 class Reduction:
@@ -74,7 +78,7 @@ class Reduction:
         self.num_checked = 0
         self._every = min(EVERY, every) if every else EVERY
         self._hooks: list[Any] = []
-        self._parameters: list[torch.Tensor] = []
+        self._reduced: Sequence[Reduced] = ()
         self._sent: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._got: dict[int, torch.Tensor] = {}
         self._sums: Sums | None = None
@@ -87,7 +91,7 @@ class Reduction:
         self,
         step: int,
         turn: int,
-        named: Sequence[tuple[str, torch.Tensor]],
+        reduced: Sequence[Reduced],
         ranks: tuple[int, ...],
     ) -> None:
         """Look at the backward pass that comes, whose gradients will be reduced.
@@ -95,24 +99,24 @@ class Reduction:
         Args:
             step: The update.
             turn: Counts the steps that are looked at.
-            named: Parameters that are reduced, with their names.
+            reduced: What is reduced.
             ranks: The ranks that are reduced together.
         """
         self.stop()
-        parameters = [parameter for _, parameter in named]
-        self._parameters = parameters
+        self._reduced = reduced
         self._sums = Sums(
             step,
-            [name for name, _ in named],
-            cut([parameter.numel() for parameter in parameters], turn=turn),
-            [parameter.dtype for parameter in parameters],
+            [each.name for each in reduced],
+            cut([each.parameter.numel() for each in reduced], turn=turn),
+            [each.parameter.dtype for each in reduced],
             ranks,
+            sharded=any(each.start is not None for each in reduced),
         )
-        for parameter, blocks in zip(parameters, self._sums.blocks, strict=True):
+        for each, blocks in zip(reduced, self._sums.blocks, strict=True):
             if blocks is not None:
-                self._hooks.append(self._hook(parameter, blocks))
+                self._hooks.append(self._hook(each.source, each.parameter, blocks))
 
-    def _hook(self, parameter: Any, blocks: Blocks) -> Any:
+    def _hook(self, source: Any, parameter: torch.Tensor, blocks: Blocks) -> Any:
         def accumulated(accumulated_on: torch.Tensor) -> None:
             gradient = accumulated_on.grad
             if gradient is not None and gradient.layout is torch.strided:
@@ -120,16 +124,25 @@ class Reduction:
                     sums = signed_sums(gradient, blocks), absolute_sums(gradient, blocks)
                     self._sent[id(parameter)] = sums
 
-        return parameter.register_post_accumulate_grad_hook(accumulated)
+        return source.register_post_accumulate_grad_hook(accumulated)
 
     def end(self) -> None:
         """Take the gradients as the reduction has left them."""
         if self._sums is None or not self._hooks:
             return
         self._remove_hooks()
-        for parameter, blocks in zip(self._parameters, self._sums.blocks, strict=True):
-            if id(parameter) in self._sent and blocks is not None and parameter.grad is not None:
-                self._got[id(parameter)] = signed_sums(parameter.grad, blocks)
+        for each, blocks in zip(self._reduced, self._sums.blocks, strict=True):
+            gradient = each.gradient
+            if id(each.parameter) not in self._sent or blocks is None or gradient is None:
+                continue
+            with torch.no_grad():
+                got = (
+                    signed_sums(gradient, blocks)
+                    if each.start is None
+                    else shard_sums(gradient, blocks, each.start)
+                )
+            # A shard may lie on the host (CPU offload).
+            self._got[id(each.parameter)] = got.to(self._sent[id(each.parameter)][0].device)
 
     def take(self, step: int) -> Sums:
         """Return what this step has to show, which is empty where nothing was looked at."""
@@ -138,7 +151,8 @@ class Reduction:
             self.stop()
             return Sums(step, row=_row_of(step))
         floats = np.full((3, MAX_BLOCKS), np.nan)
-        for parameter, blocks in zip(self._parameters, sums.blocks, strict=True):
+        for each, blocks in zip(self._reduced, sums.blocks, strict=True):
+            parameter = each.parameter
             if blocks is not None and id(parameter) in self._got:
                 at = slice(blocks.start, blocks.start + blocks.count)
                 signed, absolute = self._sent[id(parameter)]
@@ -146,7 +160,8 @@ class Reduction:
                 floats[:, at] = torch.stack([signed, absolute, got]).cpu().numpy()
         sums.row = _row_of(step)
         cuts = [(b.num_elements, b.size, b.start) if b else None for b in sums.blocks]
-        about = repr((sums.names, cuts, [str(dtype) for dtype in sums.dtypes], sums.ranks))
+        dtypes = [str(dtype) for dtype in sums.dtypes]
+        about = repr((sums.names, cuts, dtypes, sums.ranks, sums.sharded))
         sums.row[1] = (xxhash.xxh3_64_intdigest(about.encode()) >> 1) or 1
         sums.row[2:] = floats.reshape(-1).view(np.int64)
         self.stop()
@@ -155,7 +170,7 @@ class Reduction:
     def stop(self) -> None:
         """Look at nothing any more."""
         self._remove_hooks()
-        self._parameters, self._sums = [], None
+        self._reduced, self._sums = (), None
         self._sent, self._got = {}, {}
 
     def judge(self, sums: Sums, rows: Row, rank: int) -> list[Finding]:
@@ -177,7 +192,10 @@ class Reduction:
             if blocks is None:
                 continue
             at = slice(blocks.start, blocks.start + blocks.count)
-            each = _Part(sent[:, at], absolute[:, at], got[:, at], blocks, dtype)
+            part = got[:, at]
+            if sums.sharded:  # Their parts add up to what all of them would have got.
+                part = np.broadcast_to(part.sum(0), part.shape).copy()
+            each = _Part(sent[:, at], absolute[:, at], part, blocks, dtype, sums.sharded)
             self.num_checked += each.is_known
             # Where the copies are not the same, the digests tell, and tell whose.
             if each.is_known and each.is_same and rank == ranks[0]:
@@ -199,6 +217,7 @@ class _Part:
     got: Floats
     blocks: Blocks
     dtype: torch.dtype
+    sharded: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -238,6 +257,8 @@ class _Part:
             num_ranks=len(self.sent),
             dtype=self.dtype,
             size=self.blocks.size,
+            # FSDP may divide before the sum and after it.
+            factors=2 if self.sharded else 1,
         )
 
     def _whose(
