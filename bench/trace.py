@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -88,10 +89,11 @@ def measure_peer(num_steps, place):
     why = make_peer_home()
     if why:
         return {"why": f"it does not install beside this torch ({why})"}
-    script = ROOT / "bench" / "trace_script.py"
+    # A copy: the collector writes beside the script.
+    script = Path(shutil.copy(ROOT / "bench" / "trace_script.py", place))
     home = PEER_HOME / "bin"
     plain, traced = place / "plain.json", place / "traced.json"
-    path = os.pathsep.join((str(script.parent), str(ROOT / "src")))
+    path = os.pathsep.join((str(ROOT / "bench"), str(ROOT / "src")))
     environment = {**os.environ, **QUIET, "PLACES": path, "STEPS": str(num_steps)}
     collect = [home / "traincheck-collect", "--pyscript", script, "--models-to-track", "model"]
     collect += ["--output-dir", place / "traincheck"]
