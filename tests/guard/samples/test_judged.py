@@ -149,6 +149,18 @@ def test_set_epoch_forgotten(tmp_path: Path) -> None:
     assert judged(DataLoader(data(64), 4, sampler=plain), tmp_path / "plain") == []
 
 
+def test_loaders_that_are_made_anew_go_on_under_one_name(tmp_path: Path) -> None:
+    samples = data()
+    with everybit.Guard(torch.nn.Linear(1, 1), run=tmp_path / "r", on_finding="record") as guard:
+        for _ in range(3):
+            for _ in DataLoader(samples, 6, shuffle=True):
+                pass
+    assert guard.findings == ()
+    records = list(everybit.open_run(tmp_path / "r").samples())
+    assert {each.loader for each in records} == {"TensorDataset"}
+    assert [each.epoch for each in records] == [0] * 4 + [1] * 4 + [2] * 4
+
+
 def test_a_generator_that_is_seeded_anew(tmp_path: Path) -> None:
     generator = torch.Generator()
     loader = DataLoader(data(), 4, shuffle=True, generator=generator)

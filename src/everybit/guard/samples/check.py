@@ -54,7 +54,7 @@ class SampleCheck(Check):
         order = self._orders.setdefault(record.loader, OrderJudge())
         judged = [
             repeats.judge(record, promise),
-            order.judge(record, promise, expected=delivery.expected, epoch_set=_epoch_of(delivery)),
+            order.judge(record, promise, expected=delivery.expected, epoch_set=delivery.epoch_set),
         ]
         for finding in judged:
             # One damage is one finding: a sample in another's place is repeated, too.
@@ -164,10 +164,3 @@ class SampleCheck(Check):
                 batch=record.batch,
             )
         ]
-
-
-def _epoch_of(delivery: Delivery) -> int | None:
-    """Return what `set_epoch` told the sampler; None where it has no such number."""
-    sampler = getattr(delivery.loader, "sampler", None)
-    epoch = getattr(sampler, "epoch", None) if hasattr(sampler, "set_epoch") else None
-    return epoch if isinstance(epoch, int) else None

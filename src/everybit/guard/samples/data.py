@@ -184,6 +184,7 @@ class Data:
             loader.load_state_dict(state)
 
     def _before(self, loader: Any) -> tuple[AnyPlan | None, Beginning]:
+        self._sweep()
         entry = self._entries.of(loader)
         self._announce(entry, loader)
         self._start(entry, loader)
@@ -287,6 +288,7 @@ class Data:
             training=training,
             expected=batch.expected,
             resumed=batch.resumed,
+            epoch_set=hooks.current.beginning.sampler_epoch,
         )
         return self._course.deliver(delivery)
 

@@ -26,6 +26,7 @@ class Delivery:
         expected: Keys that the sampler's own order, derived once more, has for this batch; None
             where that is not known exactly.
         resumed: The first batch after a saved position.
+        epoch_set: What `set_epoch` had told the sampler as the pass began; None with no such thing.
     """
 
     record: SampleRecord
@@ -38,6 +39,7 @@ class Delivery:
     training: bool
     expected: tuple[int, ...] | None = None
     resumed: bool = False
+    epoch_set: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

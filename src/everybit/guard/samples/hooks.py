@@ -88,6 +88,10 @@ class Hooks:
     ) -> None:
         self._iterator = weakref.ref(iterator)
         self._loader = weakref.ref(loader)
+        # `for batch in DataLoader(...)` lets go of it at once; one that keeps its iterator must not
+        # be kept by it.
+        keeps = loader.persistent_workers or hasattr(loader, "next_iter_state")
+        self._kept = None if keeps else loader
         self._kind = type(iterator)
         self._sinks: list[Sink] = []
         self._asked: tuple[Keys, bool] | None = None
@@ -292,6 +296,7 @@ class Hooks:
 
     def _end(self, *, whole: bool) -> None:
         if not self.current.ended:
+            self._kept = None
             self.current.ended, self.current.whole = True, whole
             for sink in list(self._sinks):
                 sink.ended(self, whole=whole)
