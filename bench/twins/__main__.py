@@ -1,9 +1,11 @@
 """Twins under test: one planted difference each, and what `diff` says.
 
-    python -m bench.twins [--seeds 5] [--only TEXT] [--trace module,step] [--out FILE] [--write]
+    python -m bench.twins [--seeds 0,1,2,3,4] [--only TEXT] [--trace module,step] [--out FILE]
+    python -m bench.twins --merge PART.json... [--write]
 
 Every answer is judged: the kind, the step, and the module where modules are traced and the
-difference lies in one. `--write` puts the table into `docs/benchmarks.md`.
+difference lies in one. Parts of a campaign are joined by `--merge`, a later part in the place of an
+earlier one; `--write` puts the table into `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import torch
-from bench.twins.campaign import run_all
+from bench.twins.campaign import Answer, run_all
 from bench.twins.kinds import KINDS
 from bench.twins.table import markdown, summary, write_section
 
@@ -30,25 +32,24 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "twins.json"
 def main() -> int:
     """Run, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--only", default="")
     parser.add_argument("--trace", default="module,step")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--merge", type=Path, nargs="+")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    if given.write and not given.only and given.seeds == 0:
-        result = json.loads(RESULTS.read_text(encoding="utf-8"))
-        write_section(markdown(result))
-        return 0
-    kinds = [kind for kind in KINDS if given.only in kind.name]
-    answers = run_all(
-        kinds, range(given.seeds), given.trace.split(","), told=lambda answer: _tell(answer)
-    )
+    if given.merge:
+        answers = _joined(given.merge)
+    else:
+        torch.set_num_threads(1)
+        kinds = [kind for kind in KINDS if given.only in kind.name]
+        seeds = [int(seed) for seed in given.seeds.split(",")]
+        answers = run_all(kinds, seeds, given.trace.split(","), told=_tell)
     result = {
         "commit": _commit(),
         "torch": torch.__version__,
-        "seeds": given.seeds,
+        "seeds": sorted({answer.seed for answer in answers}),
         "summary": summary(answers),
         "answers": [answer.to_json() for answer in answers],
     }
@@ -59,6 +60,15 @@ def main() -> int:
     if given.write:
         write_section(markdown(result))
     return 0
+
+
+def _joined(parts) -> list[Answer]:
+    answers: dict[tuple[str, int, str], Answer] = {}
+    for part in parts:
+        for row in json.loads(part.read_text(encoding="utf-8"))["answers"]:
+            answers[row["kind"], row["seed"], row["trace"]] = Answer(**row)
+    order = {kind.name: number for number, kind in enumerate(KINDS)}
+    return sorted(answers.values(), key=lambda each: (order[each.kind], each.seed, each.trace))
 
 
 def _tell(answer) -> None:

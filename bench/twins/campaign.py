@@ -45,23 +45,43 @@ class Answer:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def ask(kind: Kind, seed: int, trace: str, folder: Path) -> Answer:
+class Runs:
+    """Runs of this campaign by their settings: most twins of a seed share run A.
+
+    Args:
+        place: A folder for them.
+        trace: Their level of tracing.
+    """
+
+    def __init__(self, place: Path, trace: str) -> None:
+        self.place, self.trace = place, trace
+        self._known: dict[Settings, Path] = {}
+
+    def first(self, settings: Settings) -> Path:
+        """Return run A, trained where it is not there yet."""
+        if settings not in self._known:
+            run = self.place / f"a-{len(self._known)}"
+            train(settings, run, trace=self.trace)
+            self._known[settings] = run
+        return self._known[settings]
+
+
+def ask(kind: Kind, seed: int, runs: Runs, folder: Path) -> Answer:
     """Run one pair and judge the answer."""
     began = time.perf_counter()
-    draw = random.Random(f"{kind.name} {seed}")
-    planted = kind.plant(Settings(seed=100 + seed), draw)
+    planted = kind.plant(Settings(seed=100 + seed), random.Random(f"{kind.name} {seed}"))
     folder.mkdir(parents=True, exist_ok=True)
-    runs = [folder / "a", folder / "b"]
+    pair = [folder / "a", folder / "b"]
     if planted.source:
-        for run, factor, version in zip(runs, ("1.0", "1.02"), ("1.0", "1.1"), strict=True):
+        for run, factor, version in zip(pair, ("1.0", "1.02"), ("1.0", "1.1"), strict=True):
             program = folder / f"program-{run.name}"
             write_program(program, planted.source, factor, version)
-            run_program(program, run, arguments(planted.a), planted.module, trace)
+            run_program(program, run, arguments(planted.a), planted.module, runs.trace)
     else:
-        for run, settings in zip(runs, (planted.a, planted.b), strict=True):
-            train(settings, run, trace=trace)
-    verdict = everybit.diff(*runs)
-    return _judge(kind, planted, seed, trace, verdict, time.perf_counter() - began)
+        pair[0] = runs.first(planted.a)
+        train(planted.b, pair[1], trace=runs.trace)
+    verdict = everybit.diff(*pair)
+    return _judge(kind, planted, seed, runs.trace, verdict, time.perf_counter() - began)
 
 
 def _judge(
@@ -103,12 +123,15 @@ def run_all(kinds, seeds, traces, *, told=None) -> list[Answer]:
     answers = []
     # Outside any repository: what others commit meanwhile is no difference of the runs.
     with tempfile.TemporaryDirectory(prefix="twins-") as place, contextlib.chdir(place):
-        for number, kind in enumerate(kinds):
+        for trace in traces:
             for seed in seeds:
-                for trace in traces:
-                    folder = Path(place) / f"{number}-{seed}-{trace}"
-                    answers.append(ask(kind, seed, trace, folder))
+                runs = Runs(Path(place) / f"{trace}-{seed}", trace)
+                for number, kind in enumerate(kinds):
+                    folder = runs.place / f"{number}"
+                    answers.append(ask(kind, seed, runs, folder))
                     shutil.rmtree(folder)
                     if told is not None:
                         told(answers[-1])
-    return answers
+                shutil.rmtree(runs.place)
+    order = {kind.name: number for number, kind in enumerate(kinds)}
+    return sorted(answers, key=lambda each: (order[each.kind], each.seed, each.trace))

@@ -82,7 +82,7 @@ def _flip(place: str, model: str = "", module: str = "", bits: tuple[int, int] =
     def plant(base: Settings, draw: random.Random) -> Planted:
         a = replace(base, model=model) if model else _either(base, draw)
         where = module or draw.choice(_GPT_MODULES if a.model == "gpt" else _CNN_MODULES)
-        step = draw.randrange(2, 9)
+        step = draw.randrange(2, 7)
         flip = Flip(
             place=place,
             step=step,
@@ -127,7 +127,7 @@ def _validated(base: Settings, draw: random.Random) -> Planted:
 
 def _drawn(base: Settings, draw: random.Random) -> Planted:
     a = _either(base, draw)
-    at = draw.randrange(2, 8)
+    at = draw.randrange(2, 7)
     return Planted(a=a, b=replace(a, drawn_at=at), step=at)
 
 
@@ -143,7 +143,7 @@ def _resumed(without: str, step: int) -> Plant:
 def _mode(knob: str, model: str, module: str) -> Plant:
     def plant(base: Settings, draw: random.Random) -> Planted:
         a = replace(base, model=model)
-        step = draw.randrange(2, 8)
+        step = draw.randrange(2, 7)
         return Planted(a=a, b=replace(a, **{knob: step}), step=step, module=module)
 
     return plant

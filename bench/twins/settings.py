@@ -32,7 +32,7 @@ class Settings:
 
     model: str = "gpt"
     seed: int = 0
-    steps: int = 10
+    steps: int = 8
     batch_size: int = 8
     threads: int = 1
     optimizer: str = "AdamW"

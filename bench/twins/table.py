@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- twins begin -->", "<!-- twins end -->"
+BEGIN, END = "<!-- twins -->", "<!-- /twins -->"
 
 
 def summary(answers) -> dict[str, Any]:
@@ -40,7 +40,15 @@ def markdown(result: dict[str, Any]) -> str:
         rows.setdefault(answer["kind"], []).append(answer)
     told = result["summary"]
     lines = [
-        f"Measured at commit {result['commit']}, torch {result['torch']}, {result['seeds']} seeds.",
+        "## Two runs with one planted difference",
+        "",
+        "`python -m bench.twins` trains a small GPT or a small CNN twice, the second",
+        "time with one difference, and asks `everybit diff` about the records, without computing",
+        "anything again. The right answers stand beside the differences; the last column counts",
+        "the pairs traced by module whose difference lies in one.",
+        "",
+        f"Measured at commit {result['commit']}, torch {result['torch']}, with",
+        f"{len(result['seeds'])} seeds a difference and level of tracing.",
         f"Of {told['pairs']} pairs kind and step are right in {told['kind_and_step_right']}, and",
         f"the module in {told['module_right']} of the {told['modules_judged']} that are traced by",
         "module and differ in one. Differences of threads, kernels and precision that were called",
