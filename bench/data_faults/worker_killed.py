@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from torch.utils.data import DataLoader
 from training import Points, seed, train
@@ -22,6 +23,7 @@ class Greedy(Points):
 
     def __getitem__(self, index: int):
         if index == 40 and not self.harmless:
+            time.sleep(0.5)  # The loop waits for this batch by then.
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(index)
 

@@ -44,7 +44,7 @@ def overwritten_before_use(
     whose = f" those of batch {by.batch}" if by is not None else ""
     return rule("DAT405").finding(
         f"batch {record.batch} of {record.loader} was overwritten before the model got it:"
-        f" {_tell(leaves)} holds other bytes than were delivered{',' if whose else ''}{whose}",
+        f" {_tell(leaves)} holds other bytes than it was made with{',' if whose else ''}{whose}",
         where=place_of_batch(record, step=step),
         evidence={
             "kind": "before use",

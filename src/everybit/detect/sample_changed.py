@@ -71,22 +71,29 @@ class SampleBook:
             return
         import numpy as np
 
-        where = np.array(indices, np.int64)
-        if not len(where) or where.min() < 0 or where.max() >= self._length:
+        if not indices or min(indices) < 0 or max(indices) >= self._length:
             return
+        where = np.array(indices, np.int64)
         if self._flags is None:
             self._flags = np.zeros(self._length, np.uint8)
-        known = np.zeros(len(where), bool)
+        known = None
         differs = {}
         for path, words in zip(samples.paths, samples.words, strict=True):
             leaf = self._leaves.get(path)
             if leaf is None:
                 leaf = self._leaves[path] = _Leaf(np.zeros(self._length, np.uint64))
             now, before = np.array(words, np.uint64), leaf.words[where]
+            if not before.any():  # All are read for the first time, as in a first epoch.
+                leaf.words[where] = now
+                continue
             both = (before != 0) & (now != 0)
-            known |= both
+            known = both if known is None else known | both
             differs[path] = both & (before != now)
             leaf.words[where] = np.where(before == 0, now, before)
+        if drew and known is None:
+            self._flags[where] = _DREW
+        if known is None:
+            return
         steady = known & (self._flags[where] != _DREW) & (not drew)
         self.num_drawn += int((known & ~steady).sum())
         self.num_compared += int(steady.sum())

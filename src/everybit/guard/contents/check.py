@@ -174,6 +174,12 @@ class ContentsCheck(Check):
                 )
                 what = f"bytes of {name}'s samples when read again"
                 skipped.append(Skipped(what=what, why=why, promised=False))
+        if self.delivered.num_used:
+            checked.append(Checked(what="inputs as delivered", count=self.delivered.num_used))
+        if self.delivered.num_passed:
+            why = f"{self.delivered.num_passed} large ones between those that were compared"
+            what = "bytes of inputs between delivery and use"
+            skipped.append(Skipped(what=what, why=why, promised=False))
         if self._across.failure:
             why = self._across.failure
             skipped.append(Skipped(what="ranks' streams and labels", why=why, promised=False))

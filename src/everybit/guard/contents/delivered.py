@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 MAX_BATCHES: Final = 64
 #: Findings of a loader that are told; further ones are the same damage again.
 MAX_TOLD: Final = 3
+#: Batches of a pass, from the first on and then every so many, whose bytes are read again when they
+#: are delivered. Of larger tensors only theirs are read again when the model gets them.
+FIRST_BATCHES: Final = 4
+EVERY: Final = 16
+LARGE_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +56,7 @@ class _Batch:
 
 
 class Delivered:
-    """Remember digests of the last batches; test them when the model gets them.
+    """Remember digests of the last batches, as they were made; test them when the model gets them.
 
     A write through torch moves the tensor's version counter: such a batch was changed on purpose
     and is compared no more. Numpy arrays have no such counter and are not compared.
@@ -60,12 +65,14 @@ class Delivered:
         num_arrived: Batches of workers whose bytes were compared at delivery.
         num_used: Tensors whose bytes were compared when the model got them.
         num_rewritten: Tensors that the program had written in between, through torch.
+        num_passed: Large tensors that were passed over, between those that were compared.
     """
 
     def __init__(self) -> None:
         self.num_arrived = 0
         self.num_used = 0
         self.num_rewritten = 0
+        self.num_passed = 0
         self._batches: deque[_Batch] = deque(maxlen=MAX_BATCHES)
         self._lost: dict[tuple[str, int], _Batch] = {}
         self._told: dict[str, int] = {}
@@ -74,7 +81,7 @@ class Delivered:
         """Take a batch as the loop is about to get it; test it against what its worker made."""
         made = dict(facts.leaves) if facts is not None else {}
         found = dict(_tensors(batch))
-        at_hand = record.worker < 0 and all(made.get(path) for path in found)
+        at_hand = all(made.get(path) for path in found)
         words = (
             [made[path] for path in found]
             if at_hand
@@ -94,12 +101,15 @@ class Delivered:
         arrived = _Batch(record, leaves)
         self._mark_overwritten(arrived)
         self._batches.append(arrived)
-        if record.worker < 0 or facts is None:
+        if record.worker < 0 or facts is None or not at_hand or not _is_chosen(record):
             return []
         self.num_arrived += 1
-        wrong = [
-            leaf.path for leaf in leaves if made.get(leaf.path, leaf.word) not in (0, leaf.word)
-        ]
+        wrong = []
+        for leaf in leaves:
+            now = _word(leaf)
+            if now != leaf.word:
+                wrong.append(leaf.path)
+                leaf.word = now
         if not wrong or not self._may_tell(record):
             return []
         return [overwritten_on_the_way(record, wrong)]
@@ -114,7 +124,7 @@ class Delivered:
                     leaves.append(leaf)
         found = []
         for batch, leaves in used.values():
-            wrong = [leaf for leaf in leaves if self._is_overwritten(leaf)]
+            wrong = [leaf for leaf in leaves if self._is_overwritten(leaf, batch.record)]
             if wrong and self._may_tell(batch.record):
                 paths = [leaf.path for leaf in wrong]
                 by = self._holder_of(wrong[0], batch)
@@ -161,13 +171,16 @@ class Delivered:
         if placed is not None:
             yield placed
 
-    def _is_overwritten(self, leaf: _Leaf) -> bool:
+    def _is_overwritten(self, leaf: _Leaf, record: SampleRecord) -> bool:
         tensor = leaf.tensor()
         if tensor is None or not leaf.word:
             return False
         if version(tensor) != leaf.version:
             self.num_rewritten += 1
             leaf.word = 0
+            return False
+        if leaf.num_bytes > LARGE_BYTES and not _is_chosen(record):
+            self.num_passed += 1
             return False
         self.num_used += 1
         return _word(leaf) != leaf.word
@@ -206,6 +219,10 @@ class Delivered:
     def _may_tell(self, record: SampleRecord) -> bool:
         self._told[record.loader] = self._told.get(record.loader, 0) + 1
         return self._told[record.loader] <= MAX_TOLD
+
+
+def _is_chosen(record: SampleRecord) -> bool:
+    return record.batch < FIRST_BATCHES or record.batch % EVERY == 0
 
 
 def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:

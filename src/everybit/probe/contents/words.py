@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -13,12 +13,29 @@ import xxhash
 from everybit.probe.digest import flatten, plain_word, readable
 from everybit.probe.memory import row_major
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 Leaves = list[tuple[str, int]]
+_PLAIN: Final = frozenset((torch.Tensor, int, float, bool, str, np.ndarray, np.float64, np.int64))
 
 
 def leaf_words(value: Any) -> Leaves:
     """Return `(path, 64-bit word)` of the leaves of a sample or batch; 0 for one with no digest."""
-    return [(path, word_of_leaf(leaf)) for path, leaf in flatten(value)]
+    entries: Iterable[tuple[Any, Any]]
+    if type(value) in (tuple, list):
+        entries = enumerate(value)
+    elif type(value) is dict:
+        entries = value.items()
+    else:
+        return [(path, word_of_leaf(leaf)) for path, leaf in flatten(value)]
+    words: Leaves = []
+    for key, item in entries:
+        if type(item) in _PLAIN:  # Most are: nothing within them to look for.
+            words.append((str(key), word_of_leaf(item)))
+        else:
+            words += [(path, word_of_leaf(leaf)) for path, leaf in flatten(item, str(key), 1)]
+    return words
 
 
 def folded(leaves: Leaves) -> int:
