@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -23,6 +24,21 @@ WANTED = {
 
 def _names(folder):
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _script(folder, name):
+    """Return one of the project's scripts as a module, loaded and not run."""
+    scripts = str(folder / "scripts")
+    spec = importlib.util.spec_from_file_location(name, folder / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, scripts)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        while scripts in sys.path:
+            sys.path.remove(scripts)
+        sys.modules.pop("checksums", None)
+    return module
 
 
 def _python(folder, *words):
@@ -148,21 +164,21 @@ def test_the_table_follows_the_manifest(project):
     }
 
 
-def test_damage_and_a_stale_table_are_told(project):
+def test_damage_and_a_stale_table_are_told(project, capsys):
+    verify = _script(project, "verify_checkpoint").main
     (checkpoint,) = project.glob("models/by_pytorch_version/*/baseline.pt")
     table = project / "models/checksum_manifest.tsv"
     whole, written = checkpoint.read_bytes(), table.read_text()
     try:
         table.write_text(written.replace("baseline.pt\t40", "baseline.pt\t39"))
-        code, out, _ = _python(project, "scripts/verify_checkpoint.py")
-        assert (code, "not in step" in out) == (1, True)
+        assert verify() == 1
+        assert "not in step" in capsys.readouterr().out
         table.write_text(written)
         damaged = bytearray(whole)
         damaged[len(damaged) // 2] ^= 1
         checkpoint.write_bytes(damaged)
-        code, out, _ = _python(project, "scripts/verify_checkpoint.py")
-        assert code == 1
-        assert "FIL" in out
+        assert verify() == 1
+        assert "FIL" in capsys.readouterr().out
     finally:
         checkpoint.write_bytes(whole)
         table.write_text(written)
@@ -175,12 +191,19 @@ def test_another_configuration_is_named_by_the_comparison(project):
     assert code == 0, err
     first = everybit.diff(project / "outputs/baseline", project / "outputs/other").first
     assert first.where.step is not None
-    config.write_text("seed 42\n")
-    code, _, err = _python(project, "scripts/train_debug.py", "--config", str(config))
-    assert (code, "other.yaml:1" in err) == (1, True)
 
 
-def test_before_a_training_the_check_says_that_it_could_not_check(tmp_path):
+def test_a_configuration_that_cannot_be_read_is_told_by_its_line(project, tmp_path):
+    read_config = _script(project, "train_debug").read_config
+    config = tmp_path / "mine.yaml"
+    config.write_text("# mine\nseed: 7  # lucky\nlr: 1e-3\noptimizer: SGD\n")
+    assert read_config(config) == {"seed": 7, "lr": 0.001, "optimizer": "SGD"}
+    config.write_text("seed: 7\nlr 3\n")
+    with pytest.raises(SystemExit, match=r"mine\.yaml:2"):
+        read_config(config)
+
+
+def test_before_a_training_the_check_says_that_it_could_not_check(tmp_path, capsys):
     everybit.init_repro(tmp_path / "new")
-    code, out, _ = _python(tmp_path / "new", "scripts/verify_checkpoint.py")
-    assert (code, "no checkpoint yet" in out) == (3, True)
+    assert _script(tmp_path / "new", "verify_checkpoint").main() == 3
+    assert "no checkpoint yet" in capsys.readouterr().out

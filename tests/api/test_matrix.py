@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,29 +85,35 @@ def _old(script, **options):
     return everybit.matrix(script, torch=["2.4.0", "2.5.1"], installer=Fake(), **options)
 
 
-def test_a_training_that_repeats_but_for_the_threads():
-    matrix = everybit.matrix(_train(BY_THREADS), threads=[1, 2])
-    answers = [(c.a[-15:], c.b[-15:], str(c.answer)) for c in matrix.comparisons]
-    assert answers == [
-        ("threads-1_run-1", "threads-1_run-2", "same"),
-        ("threads-1_run-1", "threads-2_run-1", "parts"),
-        ("threads-1_run-1", "threads-2_run-2", "parts"),
-        ("threads-2_run-1", "threads-2_run-2", "same"),
-    ]
+def test_a_training_under_other_threads_parts_and_that_is_a_warning():
+    matrix = everybit.matrix(_train(BY_THREADS), threads=[1, 2], repeat=1)
+    (comparison,) = matrix.comparisons
+    assert (comparison.answer, comparison.by) == (Answer.PARTS, "values on record")
     (finding,) = matrix.verdict.findings
     assert (finding.rule, finding.severity) == ("DIF181", "warning")
     assert finding.where.run == f"torch-{HERE}_threads-2_run-1"
     assert finding.where.step == 0
-    assert "ENV" not in finding.message
     assert matrix.verdict.exit_code() == 0
     entries = [each["entry"] for each in finding.evidence["explained_by"]]
     assert "threads.intra_op" in entries or "variables.OMP_NUM_THREADS" in entries
-    text = render_matrix(matrix.verdict)
-    assert text.count("repeats (2 runs)") == 2
-    assert "(the first)" in text
+    assert "(the first)" in render_matrix(matrix.verdict)
     # What a run writes is kept apart, and not in the folder that it is run from.
     assert not Path("model.pt").exists()
     assert (matrix.folder / finding.where.run / "written" / "model.pt").is_file()
+    # The look-alike: the same record once more. Equal values are equal; another file after them
+    # is told all the same.
+    cells = [Cell(torch=HERE, threads=1, repeat=n, guarded=True) for n in (1, 2)]
+    again = matrix.folder / cells[1].name
+    shutil.copytree(matrix.folder / cells[0].name, again)
+    pairs = [(cell, matrix.results[cells[0]]) for cell in cells]
+    found = compare_cells(*pairs, matrix.folder)
+    assert (found.answer, found.why) == (Answer.SAME, "every value on record is equal")
+    data = bytearray((again / "written" / "model.pt").read_bytes())
+    place = data.index(b"loss") if b"loss" in data else len(data) // 2
+    data[place] ^= 1
+    (again / "written" / "model.pt").write_bytes(data)
+    found = compare_cells(*pairs, matrix.folder)
+    assert (found.answer, found.where.path) == (Answer.PARTS, "model.pt")
 
 
 def test_a_training_that_does_not_repeat_is_an_error_on_the_command_line(capfd):
@@ -132,6 +139,24 @@ def test_old_versions_run_unguarded_and_are_compared_by_output_and_files():
     assert matrix.verdict.ok
     assert "2.4.0 (unguarded)" in render_matrix(matrix.verdict)
     assert "run once" in render_matrix(matrix.verdict)
+
+
+def test_each_setting_is_held_against_the_first_and_against_its_own_first():
+    matrix = everybit.matrix(
+        _plain(printed="os.environ['OMP_NUM_THREADS']"), threads=[1, 2], torch=["2.5.1"],
+        installer=Fake(),
+    )  # fmt: skip
+    answers = [(c.a[-15:], c.b[-15:], str(c.answer)) for c in matrix.comparisons]
+    assert answers == [
+        ("threads-1_run-1", "threads-1_run-2", "same"),
+        ("threads-1_run-1", "threads-2_run-1", "parts"),
+        ("threads-1_run-1", "threads-2_run-2", "parts"),
+        ("threads-2_run-1", "threads-2_run-2", "same"),
+    ]
+    assert [finding.severity for finding in matrix.verdict.findings] == [
+        "warning"
+    ]  # once a setting
+    assert render_matrix(matrix.verdict).count("repeats (2 runs)") == 2
 
 
 def test_what_a_run_prints_or_writes_otherwise_is_told():
