@@ -106,9 +106,13 @@ def _is_tf32(capsule: Capsule) -> bool:
     """Whether its device may have rounded what goes into products of float32 to TF32."""
     if not str(capsule.facts.get("device", "")).startswith("cuda"):
         return False
-    # Parts of several layers have some of each.
-    precise = capsule.settings.get("precision", "highest") == "highest"
-    return not precise or bool(torch._C._get_cudnn_allow_tf32())
+    kind = str(capsule.spec["class"])
+    products = capsule.settings.get("precision", "highest") != "highest"
+    convolutions = bool(torch._C._get_cudnn_allow_tf32())
+    if kind.endswith(":Linear"):
+        return products
+    # Parts of several layers may have some of each.
+    return convolutions if ":Conv" in kind else products or convolutions
 
 
 def _times(excess: float | None) -> str:
