@@ -7,12 +7,18 @@ from typing import Any
 
 from everybit.core.samples import EpochEnd, Order, Promise, SampleRecord
 from everybit.detect.resume_misaligned import judge_going_on
-from everybit.detect.sample_missing import judge_coverage, judge_missing
+from everybit.detect.sample_missing import judge_missing, judge_shards
 from everybit.detect.sample_repeated import judge_ranks
 from everybit.detect.worker_died import judge_workers
 
 ONCE = Promise(
-    order=Order.RANDOM, sampler="RandomSampler", length=12, num_samples=12, once=True, whole=True
+    order=Order.RANDOM,
+    sampler="RandomSampler",
+    length=12,
+    num_samples=12,
+    once=True,
+    whole=True,
+    shuffle=True,
 )
 
 
@@ -54,17 +60,26 @@ def test_ranks_that_read_the_same() -> None:
     assert judge_ranks([stream(whole[:6]), stream(whole[6:])], [ONCE, ONCE]) == []
     # Each rank has files of its own: the same keys, and other samples.
     assert judge_ranks([stream(whole), stream(whole, salt=1)], [ONCE, ONCE]) == []
+    # Each rank evaluates on everything.
+    plain = replace(ONCE, shuffle=False, order=Order.SEQUENTIAL)
+    assert judge_ranks([stream(whole), stream(whole)], [plain, plain]) == []
     shard = replace(ONCE, num_replicas=2)
     assert judge_ranks([stream(whole), stream(whole)], [shard, shard]) == []
     assert judge_ranks([stream(whole)], [ONCE]) == []
 
 
 def test_shards_that_leave_something_out() -> None:
-    shards = [replace(ONCE, order=Order.DISTRIBUTED, num_replicas=2, shard=n) for n in (0, 1)]
+    shards = [
+        replace(ONCE, order=Order.DISTRIBUTED, num_replicas=2, shard=n, num_samples=6)
+        for n in (0, 1)
+    ]
     even, odd = list(range(0, 12, 2)), list(range(1, 12, 2))
-    assert judge_coverage([stream(even), stream(odd)], shards, 0) == []
-    assert judge_coverage([stream(even), stream(odd[:-1])], shards, 0) == [11]
-    assert judge_coverage([stream(even), stream(even)], shards, 0) == odd
+    assert judge_shards([stream(even), stream(odd)], shards) == []
+    (finding,) = judge_shards([stream(even), stream(even)], shards)
+    assert finding.rule == "DAT402"
+    assert finding.evidence["samples"] == odd
+    # A rank that left the epoch before its end says nothing about the others.
+    assert judge_shards([stream(even), stream(odd[:2])], shards) == []
 
 
 def test_a_resume_that_replays_or_skips() -> None:

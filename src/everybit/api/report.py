@@ -13,6 +13,7 @@ from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import PathError
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.detect.run_ended import judge_damage, judge_end
+from everybit.detect.samples_across_ranks import judge_samples
 from everybit.detect.stalls import judge_stalls
 from everybit.ledger import Liveness, open_run
 from everybit.ledger.pause import list_pauses
@@ -150,6 +151,7 @@ def verdict_of_run(run: RunReader) -> Verdict:
             if ended is not None:
                 findings.append(ended)
     findings += judge_damage(run)
+    findings += judge_samples(run)
     findings.sort(key=_step)
     return Verdict(
         command="run",

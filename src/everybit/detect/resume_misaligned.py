@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from everybit.core.finding import Location
 from everybit.core.link import Link
 from everybit.core.rule import rule
-from everybit.core.samples import SampleRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from everybit.core.finding import Finding
+    from everybit.core.samples import SampleRecord
 
 
 def judge_resume(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from everybit.core.samples import EpochEnd, Promise, SampleRecord
 
 _MAX_TOLD: Final = 16
+#: Data sets beyond this are not compared across ranks.
+MAX_LENGTH: Final = 50_000_000
 _WHOLE: Final = (Order.SEQUENTIAL, Order.RANDOM)
 
 
@@ -77,25 +79,60 @@ def judge_lost(keys: Sequence[int], end: EpochEnd, *, rank: int) -> Finding | No
     )
 
 
-def judge_coverage(
-    streams: Sequence[Iterable[SampleRecord]], promises: Sequence[Promise], epoch: int
-) -> list[int]:
-    """Return keys of the data set that no rank was given in an epoch; as many as are told.
+def judge_shards(
+    streams: Sequence[Iterable[SampleRecord]], promises: Sequence[Promise]
+) -> list[Finding]:
+    """Say which samples no rank was given in the first epoch, though all shards were read whole.
 
     Args:
-        streams: Delivered batches of each rank, of one loader and a whole epoch.
+        streams: Delivered batches of each rank, of one loader.
         promises: What its sampler promises on each rank.
-        epoch: Number of the epoch.
+
+    Returns:
+        A finding; none where no sampler shards the data set, where a rank left the epoch before
+        its end, and where shards drop what does not fill them.
     """
     length = promises[0].length if promises else None
-    if length is None or any(promise.order is not Order.DISTRIBUTED for promise in promises):
+    sharded = all(promise.order is Order.DISTRIBUTED for promise in promises)
+    replicas = promises[0].num_replicas if promises else 0
+    if length is None or not sharded or len(streams) != replicas or length > MAX_LENGTH:
         return []
     seen: set[int] = set()
-    for stream in streams:
-        for record in stream:
-            if record.epoch == epoch and record.indices is not None:
-                seen.update(record.indices)
-    return [key for key in range(length) if key not in seen][:_MAX_TOLD]
+    for stream, promise in zip(streams, promises, strict=True):
+        keys = [key for record in _first_epoch(stream) for key in record.indices or ()]
+        drops = promise.batch_size if promise.drop_last and promise.batch_size else 1
+        if promise.num_samples is None or len(keys) <= promise.num_samples - drops:
+            return []  # The loop left it, or what is missing is that rank's own finding.
+        seen.update(keys)
+        if promise.drop_last or promise.num_samples * replicas < length:
+            return []
+    missing = [key for key in range(length) if key not in seen]
+    if not missing:
+        return []
+    return [
+        rule("DAT402").finding(
+            f"{len(missing)} of {length} samples came to none of the {replicas} ranks, though each "
+            "read its shard whole: shards differ in seed, epoch or place",
+            where=Location(link=Link.BATCH, sample=missing[0]),
+            evidence={
+                "samples": missing[:_MAX_TOLD],
+                "num_missing": len(missing),
+                "ranks": replicas,
+                "shards": [promise.shard for promise in promises],
+            },
+            remedy="Give each rank's DistributedSampler its own `rank`, and all the same seed and "
+            "epoch.",
+        )
+    ]
+
+
+def _first_epoch(stream: Iterable[SampleRecord]) -> Iterable[SampleRecord]:
+    epoch = None
+    for record in stream:
+        epoch = record.epoch if epoch is None else epoch
+        if record.epoch != epoch:
+            return
+        yield record
 
 
 def _promised(promise: Promise) -> int | None:

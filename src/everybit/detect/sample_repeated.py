@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from everybit.core.finding import Location
+from everybit.core.finding import Certainty, Location, Severity
 from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.core.samples import Order
@@ -100,9 +100,10 @@ def judge_ranks(
 
     Returns:
         A finding a pass that is shared by all ranks though no sampler shards the data set; none
-        where shards are padded, or keys or digests are not known.
+        where shards are padded, or keys or digests are not known; and none of loaders that do not
+        shuffle, or deliver for no update: each rank may evaluate on everything.
     """
-    if len(streams) < 2 or any(p.num_replicas > 1 or not p.once for p in promises):
+    if len(streams) < 2 or any(p.num_replicas > 1 or not p.once or not p.shuffle for p in promises):
         return []
     by_rank = [_first_epoch(stream) for stream in streams]
     first = by_rank[0]
@@ -115,6 +116,8 @@ def judge_ranks(
             "shards the data set",
             where=Location(link=Link.BATCH, rank=0, sample=next(iter(first))),
             evidence={"loader": loader, "ranks": len(streams), "samples": len(first)},
+            severity=Severity.WARNING,
+            certainty=Certainty.STRONG,
             remedy="Give the loader a DistributedSampler, or each rank its own part of the data.",
         )
     ]
@@ -128,6 +131,8 @@ def _first_epoch(stream: Iterable[SampleRecord]) -> dict[int, tuple[str, int]]:
         epoch = record.epoch if epoch is None else epoch
         if record.epoch != epoch:
             break
+        if record.step < 0:
+            return {}
         if record.indices is None or len(record.sample_digests) != len(record.indices):
             return {}
         for key, word in zip(record.indices, record.sample_digests, strict=True):

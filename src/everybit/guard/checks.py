@@ -26,6 +26,7 @@ from everybit.guard.replay.check import ReplayCheck
 from everybit.guard.replay.standby import Sensors
 from everybit.guard.replicas.check import ReplicaCheck
 from everybit.guard.samples.check import SampleCheck
+from everybit.guard.samples.losses import LossMemory
 from everybit.guard.scene import Scenes
 from everybit.guard.scrub import Scrub
 from everybit.guard.spot import SpotCheck
@@ -137,8 +138,9 @@ class Checks:
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
         self._all.append(AnswersCheck())
-        self.samples = SampleCheck(rank)
-        self._all.append(self.samples)
+        losses = LossMemory(lambda: self.record.gathered.losses, state.members, rank=rank)
+        self.samples = SampleCheck(losses, rank=rank)
+        self._all += [self.samples, losses]
         self._all += checks_of(run, state, self.record)
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:

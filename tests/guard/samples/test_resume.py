@@ -236,3 +236,27 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
         for state in (None, {}, {"schema": "other"}):
             with pytest.raises(everybit.UsageError, match="no state of a Guard"):
                 guard.load_state_dict(state)  # type: ignore[arg-type]
+
+
+def test_a_loss_that_drops_at_the_resume_is_a_sensor(tmp_path: Path) -> None:
+    def steps(guard_run: str, scale: float, count: int, state: Any = None) -> tuple[Any, Any]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        with everybit.Guard(
+            model, optimizer, run=tmp_path / guard_run, on_finding="record"
+        ) as guard:
+            if state is not None:
+                guard.load_state_dict(state)
+            for _ in range(count):
+                (model(torch.randn(64, 4)).square().mean() * scale + scale).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            return guard, guard.state_dict()
+
+    _, state = steps("first", 1.0, 40)
+    clean, _ = steps("same", 1.0, 8, state)
+    assert clean.findings == ()
+    dropped, _ = steps("dropped", 0.05, 8, state)
+    (finding,) = dropped.findings
+    assert (finding.rule, finding.evidence["side"]) == ("NUM503", "below")

@@ -3,7 +3,8 @@
 What:
     The loss of a step is more than ten times its moving average, or its robust z (median and
     median absolute deviation over 64 steps) is above 6 and it is more than twice as far out as
-    anything in that window.
+    anything in that window. In the first steps after a resume (`guard.load_state_dict`) the loss is
+    held against the band from before it, and one far below it is told, too.
 
 Why it matters:
     A bad batch, a wrong learning rate and a miscomputed step all look like this. It is a

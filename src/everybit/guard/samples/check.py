@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
     from everybit.core.samples import EpochEnd
     from everybit.guard.samples.delivery import Delivery
+    from everybit.guard.samples.losses import LossMemory
     from everybit.guard.samples.passing import Pass
     from everybit.guard.samples.resume import Plan
 
@@ -26,10 +27,12 @@ class SampleCheck(Check):
     """Keeps account of the samples of every loader that is followed.
 
     Args:
+        losses: Remembers the last losses, for a checkpoint.
         rank: Rank of this process.
     """
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, losses: LossMemory, *, rank: int) -> None:
+        self.losses = losses
         self._rank = rank
         self._repeats: dict[str, RepeatJudge] = {}
         self._orders: dict[str, OrderJudge] = {}
@@ -77,6 +80,11 @@ class SampleCheck(Check):
         elif repeats.is_whole(end.epoch):
             finding = judge_missing(repeats.seen, end, rank=self._rank, failed=failed)
         return [] if finding is None else [finding]
+
+    def at_end(self, step: int) -> Sequence[Finding]:
+        """Tell of loaders that could not go on and delivered nothing since."""
+        found, self._misfits = self._misfits, []
+        return found
 
     def lost(self, keys: Sequence[int], current: Pass) -> None:
         """Take note, before `epoch_end`, of what was asked for and has not come."""

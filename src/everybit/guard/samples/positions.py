@@ -48,6 +48,7 @@ class Positions:
             "step": step,
             "rng": stream_states({}),
             "devices": list(devices),
+            "losses": self._check.losses.save(),
             "loaders": loaders,
         }
 
@@ -61,6 +62,7 @@ class Positions:
             )
         self._state = state
         self._pending = dict(state["loaders"])
+        self._check.losses.load(state["losses"])
         self._restore_streams()
 
     def own_state(self, entry: Entry) -> Any:
