@@ -311,7 +311,7 @@ def test_ctrl_c_ends_the_run_and_all_that_it_started(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(root)}
     )
-    mark = tmp_path / "runs/torch-2.4.0_run-1/work/started.txt"
+    mark = tmp_path / "runs" / "torch-2.4.0_run-1" / "work" / "started.txt"
     for _ in range(600):
         if mark.is_file() and mark.read_text():
             break
