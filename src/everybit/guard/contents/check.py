@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.boundary import Boundary
-from everybit.core.samples import Order
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.handle_shared import Handle, judge_handles
 from everybit.detect.pairing_broken import PairingBroken
@@ -207,6 +206,9 @@ class ContentsCheck(Check):
         if record.batch not in HANDLE_BATCHES:
             return []
         now = positions(known.handles)
+        if None in now.values():
+            why = "positions of open files cannot be read on this system"
+            self._unseen.setdefault(record.loader, why)
         open_now = [
             Handle(
                 path=path,
@@ -239,8 +241,3 @@ class ContentsCheck(Check):
         if len(leaves) != 2 or getattr(leaves[1], "ndim", 0) != 1:
             return 0
         return shift_of([float(value) for value in leaves[1].tolist()], indices, known.labels)
-
-
-def needs_order(order: Order) -> bool:
-    """Whether an order is drawn from a stream that others may draw from too."""
-    return order in (Order.RANDOM, Order.REPLACEMENT, Order.WEIGHTED, Order.SUBSET)
