@@ -166,8 +166,8 @@ everything are taken costs {100 * sums:.0f} % of a bare step more; at the defaul
 
 On record are {told["guard"]} values a step, {told["module"]} by module and {told["op"]} by
 operation; {size["guard"] / told["guard"]:.0f}, {size["module"] / told["module"]:.0f} and
-{size["op"] / told["op"]:.0f} bytes a value in these runs of {options.steps + 1} steps, which have
-block sums at each (names, environment and settings of the run included). DebugMode keeps
+{size["op"] / told["op"]:.0f} bytes a value in these runs of {options.steps + 1} steps (names,
+environment and settings of the run included, without block sums). DebugMode keeps
 {told["debugmode"]} calls a step in memory."""
     blocks = text.split("\n\n")
     return "\n\n".join(

@@ -54,6 +54,15 @@ def test_at_the_first_steps_and_at_some_later(tmp_path: Path) -> None:
     assert with_sums == [*range(FIRST), EVERY]
 
 
+def test_the_record_stays_small(tmp_path: Path) -> None:
+    """Names, settings, environment and block sums included: of a small model, in a short run."""
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    records, _ = trace(tmp_path, model, total, steps=EVERY)
+    num_values = sum(len(table.names) for record in records for table in record.tables)
+    (log,) = tmp_path.glob("*.log")
+    assert log.stat().st_size / num_values < 100
+
+
 def test_what_is_asked_for_comes_at_every_step(tmp_path: Path) -> None:
     records, _ = trace(
         tmp_path,

@@ -16,7 +16,7 @@ from everybit.guard.root_call import repeating
 from everybit.guard.trace.columns import Column, SameNames
 from everybit.guard.trace.operations import OperationMode
 from everybit.guard.trace.parts import Parts, path_of
-from everybit.guard.trace.schedule import Schedule
+from everybit.guard.trace.schedule import FIRST, FIRST_UNTRACED, Schedule
 from everybit.guard.trace.tracer import Tracer
 from everybit.guard.trace.words import row_of
 from everybit.guard.tracked import parameter_ids
@@ -64,7 +64,8 @@ class TraceCheck(Check):
         self._level = config.trace
         self._every = config.every
         self._steps = Steps.parse(config.trace_steps) if config.trace_steps else Steps()
-        self._schedule = Schedule(config.trace_sums)
+        first = FIRST_UNTRACED if self._level is TraceLevel.STEP else FIRST
+        self._schedule = Schedule(config.trace_sums, first=first)
         self._tracer = Tracer(fence, self._schedule.wants)
         self._parts = Parts(self._tracer)
         self._around: list[Callable[[], AbstractContextManager[Any]]] = []
