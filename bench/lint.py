@@ -6,7 +6,8 @@ PEERS is a folder with a virtual environment for each peer, under its name: torc
 semgrep. One that is not there is left out. RULES is a folder of Semgrep's public rules, which are
 not part of this repository; the first line of each file says where it is from
 (`# source: REPOSITORY PATH COMMIT`). With `--own FOLDER` the tools are asked about the peers' own
-test files as well (`lint_own`).
+test files as well (`lint_own`). With `--times RESULT` no command is timed, and the times are those
+of an earlier result, which the page then says.
 
 A peer finds what is expected where one of its rules about the same thing (`lint_peers.COUNTED`)
 tells a line of the same statement. A false alarm is a finding of any of those rules in a snippet
@@ -162,7 +163,9 @@ def by_itself(snippets: list[Snippet], items: list[dict[str, Any]]) -> dict[str,
     }  # fmt: skip
 
 
-def compare(peers: dict[str, Peer], copy: Path, rounds: int = _ROUNDS) -> dict[str, Any]:
+def compare(
+    peers: dict[str, Peer], copy: Path, rounds: int = _ROUNDS, kept: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Ask everybit and all peers about all snippets, and take their time.
 
     Args:
@@ -170,6 +173,7 @@ def compare(peers: dict[str, Peer], copy: Path, rounds: int = _ROUNDS) -> dict[s
         copy: An empty folder, to which the snippets are copied: some linters leave out what
             lies below a folder named tests.
         rounds: How often each command is timed.
+        kept: An earlier result, whose times are taken over.
     """
     snippets = read_snippets()
     items = expected_items(snippets)
@@ -188,7 +192,14 @@ def compare(peers: dict[str, Peer], copy: Path, rounds: int = _ROUNDS) -> dict[s
         "expected": [[item["snippet"], item["rule"], item["place"]] for item in items],
         "not_python": [n for n, item in enumerate(items) if item["suffix"] != ".py"],
         "tools": tools,
-        "seconds": take_times({"everybit": everybit, **peers}, copy, rounds),
+        **(
+            {
+                "seconds": kept["seconds"],
+                "seconds_at": {"commit": kept["commit"], "snippets": kept["snippets"]},
+            }
+            if kept is not None
+            else {"seconds": take_times({"everybit": everybit, **peers}, copy, rounds)}
+        ),
     }  # fmt: skip
 
 
@@ -208,8 +219,10 @@ def main() -> int:
     parser.add_argument("--semgrep-rules", type=Path)
     parser.add_argument("--own", type=Path, help="a folder with the peers' own test files")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "lint.json")
+    parser.add_argument("--times", type=Path, help="an earlier result, to keep its times")
     parser.add_argument("--no-page", action="store_true")
     options = parser.parse_args()
+    kept = json.loads(options.times.read_text(encoding="utf-8")) if options.times else None
     os.chdir(ROOT)
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "snippets"
@@ -222,7 +235,7 @@ def main() -> int:
                 result["versions"][name] = version(Path(peer.command[0]).parent / "python", name)
         if rules is not None:
             result["semgrep_rules"] = list_rules(rules)
-        result |= compare(peers, copy)
+        result |= compare(peers, copy, kept=kept)
         result["own"] = compare_own(peers, options.own.resolve()) if options.own else []
     options.out.parent.mkdir(parents=True, exist_ok=True)
     # A rule, a slash and a name can look like a folder of this machine, which no file may hold.

@@ -143,5 +143,11 @@ def _times(result: dict[str, Any]) -> list[str]:
             f"{told['cpu_s'] / own['cpu_s']:.2f}" for told in seconds.values()
         ) + " |",
         "",
-        ("Start-up included, the least of three runs each, taken in turn."),
+        f"Start-up included, the least of three runs each, taken in turn{_when(result)}.",
     ]  # fmt: skip
+
+
+def _when(result: dict[str, Any]) -> str:
+    """Where the times are from, if they are those of an earlier result."""
+    at = result.get("seconds_at")
+    return f", at commit {at['commit']} over {at['snippets']} snippets" if at else ""

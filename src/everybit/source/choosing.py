@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from everybit.source.registry import Check
@@ -23,8 +23,8 @@ _NAMED: Final = re.compile(
     r"^([ \t]*)(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)|^(\w+)[ \t]*[:=]", re.MULTILINE
 )
 _WORD: Final = re.compile(r"\w+")
-#: What stands before a dot: `tools` of `pkg.tools.fetch`.
-_QUALIFIER: Final = re.compile(r"(\w+)[ \t]*\.")
+#: `pkg.tools.fetch`: what it begins with, and all behind it.
+_CHAIN: Final = re.compile(r"(?<![\w.])(\w+)((?:\.\w+){2,})")
 #: `name` or `name as other` of an import.
 _BROUGHT: Final = re.compile(r"(\*|\w+)(?:\s+as\s+(\w+))?")
 _REMARK: Final = re.compile(r"#[^\n]*")
@@ -52,13 +52,17 @@ def choose_checks(files: Sequence[tuple[Path, str]], checks: Sequence[Check]) ->
     if len(files) <= _FEW:
         return [list(checks) for _ in files]
     told = [_File(path, text) for path, text in files]
+    by_source: dict[str, list[int]] = {}
+    for place, each in enumerate(told):
+        for stem in each.sources:
+            by_source.setdefault(stem, []).append(place)
     chosen: list[list[Check]] = [[] for _ in files]
     known: dict[tuple[str, ...], list[bool]] = {}
     for check in checks:
         if check.words not in known:
-            known[check.words] = _holding(told, check.words)
-        for place, each in enumerate(known[check.words]):
-            if each and all(need.search(files[place][1]) for need in check.needs):
+            known[check.words] = _holding(told, check.words, by_source)
+        for place, holding in enumerate(known[check.words]):
+            if holding and all(need.search(files[place][1]) for need in check.needs):
                 chosen[place].append(check)
     return chosen
 
@@ -71,7 +75,7 @@ class _File:
         self.stem = path.parent.name if path.stem == "__init__" else path.stem
         self.words = frozenset(_WORD.findall(text))
         #: Modules that it may take a name from, by the last word of theirs.
-        self.sources = set(_QUALIFIER.findall(text))
+        self.sources: set[str] = set()
         #: `[(words of the module, {name there: name here})]` of each `from` import.
         self.brought: list[tuple[frozenset[str], dict[str, str]]] = []
         for module, names, whole in _IMPORT.findall(text):
@@ -81,7 +85,12 @@ class _File:
                 given = {name: other or name for name, other in found}
                 stems = _WORD.findall(module) or [path.parents[len(module) - 1].name]
                 self.brought.append((frozenset(stems), given))
+        for head, rest in _CHAIN.findall(text):
+            if head in self.sources:
+                self.sources.update(rest.split(".")[1:-1])
         self._named: list[tuple[int, bool, str]] | None = None
+        self._starts: list[int] = []
+        self._places: dict[str, list[int]] | None = None
 
     def handed_on(self, exported: Mapping[str, set[str]]) -> set[str]:
         """Return the names, of those that other files have, that importing this one gives too."""
@@ -98,18 +107,34 @@ class _File:
 
     def names_around(self, pattern: re.Pattern[str]) -> set[str]:
         """Return the functions, classes and globals in which a pattern occurs."""
+        return self._around(found.start() for found in pattern.finditer(self.text))
+
+    def names_around_words(self, words: Iterable[str]) -> set[str]:
+        """Return the functions, classes and globals in which one of these words stands."""
+        if self._places is None:
+            self._places = {}
+            for found in _WORD.finditer(self.text):
+                self._places.setdefault(found[0], []).append(found.start())
+        places = self._places
+        return self._around(place for word in words for place in places.get(word, ()))
+
+    def _around(self, places: Iterable[int]) -> set[str]:
         if self._named is None:
             self._named = [
                 (found.start(), not found[1], found[2] or found[3])
                 for found in _NAMED.finditer(self.text)
             ]
-        starts = [start for start, _, _ in self._named]
+            self._starts = [start for start, _, _ in self._named]
         names: set[str] = set()
-        for number, found in enumerate(pattern.finditer(self.text)):
+        seen: set[int] = set()
+        for number, found in enumerate(places):
             if number == _MAX_FOUND:
                 names.update(name for _, _, name in self._named)
                 break
-            place = bisect_right(starts, found.start()) - 1
+            place = bisect_right(self._starts, found) - 1
+            if place in seen:
+                continue
+            seen.add(place)
             # The nearest one, and what that lies in itself: a method and its class.
             for index in range(place, max(place - 200, -1), -1):
                 _, is_outermost, name = self._named[index]
@@ -120,7 +145,9 @@ class _File:
         return names
 
 
-def _holding(files: Sequence[_File], words: tuple[str, ...]) -> list[bool]:
+def _holding(
+    files: Sequence[_File], words: tuple[str, ...], by_source: Mapping[str, Sequence[int]]
+) -> list[bool]:
     """Return which files hold one of the words, or something of another file that does."""
     has = [holds(file.text, words) for file in files]
     if not words:
@@ -133,12 +160,13 @@ def _holding(files: Sequence[_File], words: tuple[str, ...]) -> list[bool]:
     new = {stem: set(names) for stem, names in exported.items()}
     for _ in range(_ROUNDS):
         found: dict[str, set[str]] = {}
-        for place, file in enumerate(files):
+        for place in sorted({place for stem in new for place in by_source.get(stem, ())}):
+            file = files[place]
             named = {name for stem in file.sources & new.keys() for name in new[stem] & file.words}
             handed_on = file.handed_on(new)
             if named:
                 has[place] = True
-                handed_on |= file.names_around(_any_of(named))
+                handed_on |= file.names_around_words(named)
             handed_on -= exported.get(file.stem, set())
             if handed_on:
                 found.setdefault(file.stem, set()).update(handed_on)
@@ -148,7 +176,3 @@ def _holding(files: Sequence[_File], words: tuple[str, ...]) -> list[bool]:
             exported.setdefault(stem, set()).update(names)
         new = found
     return has
-
-
-def _any_of(names: set[str]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
