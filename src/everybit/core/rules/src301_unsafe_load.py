@@ -24,7 +24,8 @@ What to do:
 
 Known false alarms:
     A file that nobody else can write to. A cache that the same function writes where it is
-    missing is a note, as is a load in a test. Bytes that the same function saved before, those
+    missing is a note, as is a load that a parameter such as `trusted` asks for, and a load in a
+    test. Bytes that the same function saved before, those
     that come from the other ranks of the job, what a test loads from the folder that it was given
     to write into, and a flag that asks for it on the command line are not reported. Requirements are read from the project's metadata; an environment that always has
     torch 2.6 or later needs it said there.

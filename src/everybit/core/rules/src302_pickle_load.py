@@ -20,7 +20,8 @@ What to do:
 
 Known false alarms:
     A file that nobody else can write to. A cache that the same function writes where it is
-    missing is a note, as is a load in a test, except from the folder that the test was given to
+    missing is a note, as is a load that a parameter such as `allow_pickle` asks for, and a load in
+    a test, except from the folder that the test was given to
     write into. Not reported are bytes that the same function pickled before, that the same object
     keeps or wrote to its temporary file, that come from the other ranks of the job by a
     collective, and `__setstate__`, which runs only while something is unpickled already.
