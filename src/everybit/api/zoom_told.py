@@ -36,23 +36,23 @@ def tell_zoomed(outcome: Outcome, found: Reanchored) -> Outcome:
     evidence = {**finding.evidence, "zoom": found.to_json(), "zoom_says": f"{kind}: {why}"}
     proven = "explained_by_finding" in evidence
     if first.kind not in _OPEN or proven or found.how in _UNDECIDED:
-        kind, why, where = first.kind, first.why, first.where
+        told = first
         finding = replace(finding, evidence=evidence)
     else:
         where = _place(first.where, found)
-        evidence["kind"] = str(kind)
+        told = Divergence(where=where, kind=kind, why=why, certainty=certainty)
+        evidence |= {"kind": str(kind), "certainty": str(certainty)}
         finding = replace(
             finding,
             message=f"{finding.message}; computed again: {_sentence(found)}",
             where=where,
             evidence=evidence,
-            certainty=certainty,
             remedy=_REMEDIES.get(kind, finding.remedy),
         )
     return replace(
         outcome,
         findings=(finding, *outcome.findings[1:]),
-        first=Divergence(where=where, kind=kind, why=why),
+        first=told,
         stats={**outcome.stats, "zoomed_step": found.step},
     )
 
@@ -63,7 +63,7 @@ def _place(where: Location, found: Reanchored) -> Location:
     if found.elements:
         facts["elements"] = found.elements
     if found.how is How.CARRIED and " " not in found.name:
-        return replace(where, link=Link.STATE, module=None, **_named(found.name), **facts)
+        return replace(where, link=Link.STATE, **_named(found.name), **facts)
     if found.how is How.GIVEN:
         return where
     if found.how is How.TRANSIENT:
