@@ -308,6 +308,8 @@ class ReplicaCheck(Check):
     def _why_no_question(self) -> str:
         if not self._is_wanted():
             return "ranks are not compared (replicas_every = 0)"
+        if self._config.on_finding in (OnFinding.STOP, OnFinding.PAUSE):
+            return "the policy acts before the update, and another rank answers behind it"
         return self._begin().ended
 
     def _open_case(self, number: int, snapshot: Snapshot, layouts: list[int]) -> None:
