@@ -200,6 +200,22 @@ def test_other_code_accounts_for_the_first_step_and_not_for_a_later_one() -> Non
     assert found(4).first.kind == "unknown"
 
 
+def test_another_commit_with_the_same_files_is_no_other_program() -> None:
+    def found(files: dict[str, str]):
+        sides = [
+            {"code": {"script": "1", **more}, "git": {"commit": commit}, "torch": {"version": "2"}}
+            for commit, more in (("a", {}), ("b", files))
+        ]
+        records = [traced(k, forward=CALLS) for k in range(3)]
+        return diff_runs(
+            run(whole(3), environment=sides[0]),
+            run(side(records), name="B", environment=sides[1]),
+        )
+
+    assert found({}).first.kind == "unknown"
+    assert found({"model.py": "2"}).first.kind == "config"
+
+
 def samples(words, indices=(3, 1, 2), *, batch=5, step=2, **fields) -> SampleRecord:
     return SampleRecord(
         loader="train",

@@ -81,6 +81,7 @@ class Context:
             computed from them differs and the model's own inputs agree: targets differ.
         acting: Those of `configuration` that act on the value that parts.
         evidence: Breadth and size, where the parting is of a computed link.
+        same_files: Whether the program's own files are on record in both runs, and equal.
         configured: Whether both runs recorded all that the value follows from: their configuration,
             and of a loss the samples, targets among them.
     """
@@ -91,6 +92,7 @@ class Context:
     samples: SampleStory | None = None
     acting: tuple[Difference, ...] = ()
     evidence: Evidence | None = None
+    same_files: bool = False
     configured: bool = False
 
     @property
@@ -102,7 +104,11 @@ class Context:
     @property
     def code(self) -> list[Difference]:
         """Differences of what runs: code, its arguments, packages that are not torch's."""
-        return [each for each in self.preceding if is_code(each)]
+        found = [each for each in self.preceding if is_code(each)]
+        if self.same_files:
+            # Another commit with the same files of the program is no other program.
+            found = [each for each in found if not each.entry.startswith("git.")]
+        return found
 
     @property
     def settled(self) -> bool:
@@ -149,8 +155,21 @@ def _changes_order(difference: Difference) -> bool:
     return section == "precision" and rest.startswith(ORDER_ENTRIES)
 
 
-def gather(parting: Parting, walked: Walked, preceding: Sequence[Difference]) -> Context:
-    """Collect what is on record around a parting; nothing is read before there is one."""
+def gather(
+    parting: Parting,
+    walked: Walked,
+    preceding: Sequence[Difference],
+    *,
+    same_files: bool = False,
+) -> Context:
+    """Collect what is on record around a parting; nothing is read before there is one.
+
+    Args:
+        parting: Where two runs part.
+        walked: The walk that found it.
+        preceding: Differences of environment, code and command line.
+        same_files: Whether the program's own files are on record in both runs, and equal.
+    """
     a, b = walked.sides
     step = parting.step
     new, stale = _configuration(a, b, parting, walked.last_agreed)
@@ -178,6 +197,7 @@ def gather(parting: Parting, walked: Walked, preceding: Sequence[Difference]) ->
         samples=samples,
         evidence=evidence,
         acting=tuple(acting),
+        same_files=same_files,
         configured=all(held) and (targets or parting.link is not Link.LOSS),
     )
 

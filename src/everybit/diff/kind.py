@@ -197,11 +197,13 @@ def _of_code(parting: Parting, context: Context, evidence: Evidence) -> Judgemen
     rounding = parting.link is not Link.UPDATE and size_of(evidence) == "within"
     if rounding and (is_broad(evidence) or evidence.share is None) and context.arithmetic:
         return None
+    # A package may have no part in the loop; the program's files and arguments have.
+    told = any(not each.entry.startswith("packages.") for each in context.code)
     return Judgement(
         kind=DivergenceKind.CONFIG,
         why=f"{_listed(context.code)}; it is the first step that differs, and everything recorded "
         "before it agrees",
-        certainty=Certainty.STRONG if is_broad(evidence) else Certainty.WEAK,
+        certainty=Certainty.STRONG if is_broad(evidence) and told else Certainty.WEAK,
     )
 
 

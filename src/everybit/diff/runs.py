@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
     shift = parted[0].shift
     if shift is not None:
         a, b = (_counted_on(run, parting.rank, shift) for run in (a, b))
-    context = gather(parting, parted[0], differences)
+    context = gather(parting, parted[0], differences, same_files=_same_files(a, b))
     if look is not None and context.evidence is not None:
         seen = look(parting, context.evidence)
         context = replace(context, evidence=seen or context.evidence)
@@ -104,6 +105,11 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
         coverage=coverage,
         stats=stats,
     )
+
+
+def _same_files(a: RunSide, b: RunSide) -> bool:
+    code = [run.environment.get("code") for run in (a, b)]
+    return isinstance(code[0], Mapping) and "script" in code[0] and code[0] == code[1]
 
 
 def _counted_on(run: RunSide, rank: int, shift: Shift) -> RunSide:
