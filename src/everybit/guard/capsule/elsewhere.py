@@ -107,7 +107,7 @@ def _is_tf32(capsule: Capsule) -> bool:
     if not str(capsule.facts.get("device", "")).startswith("cuda"):
         return False
     kind = str(capsule.spec["class"])
-    products = capsule.settings.get("precision", "highest") != "highest"
+    products = bool(capsule.settings.get("precision", "highest") != "highest")
     convolutions = bool(torch._C._get_cudnn_allow_tf32())
     if kind.endswith(":Linear"):
         return products
