@@ -98,6 +98,12 @@ def test_both_commands_write_it(runs: tuple[Path, Path], tmp_path: Path) -> None
         assert "MEM601" in result.stdout
 
 
+def test_python_writes_it_too(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    page = everybit.report(runs[0], tmp_path / "page.html", against=runs[1])
+    assert page == tmp_path / "page.html"
+    assert "The runs part at step 3" in PageReader(page.read_text()).text
+
+
 def test_a_page_of_files_or_in_no_folder_is_refused_at_once(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -42,16 +42,26 @@ class Report:
     page: Path | None
 
 
-def report(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of a run and return where it lies.
+def report(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    against: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write the page of a run, or of two side by side, and return where it lies.
 
     Args:
         path: The run folder; the run may still be going, have been killed, or be damaged.
-        out: The page's file; `report.html` in the run folder where None.
+        out: The page's file; `report.html` in the run folder where None, `against.html` of two.
+        against: Another run, to compare with as `everybit.diff` does.
 
     Raises:
-        PathError: `path` is no run folder, or the page cannot be written.
+        PathError: A folder is no run, or the page cannot be written.
     """
+    if against is not None:
+        from everybit.api.report_two import compare_on_page
+
+        return compare_on_page(Path(path), Path(against), Path(out) if out is not None else None)
     page = Path(out) if out is not None else Path(path) / PAGE_NAME
     make_report(path, page=page)
     return page

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from everybit.core.verdict import Verdict
     from everybit.ledger import LogReader
 
+#: In the folder of the first run, where no other place is named.
+PAGE_NAME: Final = "against.html"
 #: Stretches of a chart at most: three lines and their bands stay below what a page may weigh.
 _MAX_POINTS: Final = 2000
 
@@ -42,6 +44,21 @@ def check_two_run_page(a: Path, b: Path, page: Path) -> None:
             raise UsageError("a page shows two runs", where=str(path), todo="give run folders")
         open_run(path)
     check_writable(page)
+
+
+def compare_on_page(a: Path, b: Path, page: Path | None = None) -> Path:
+    """Compare two runs, write the page of both, and return where it lies.
+
+    Raises:
+        PathError: A folder is no run, or the page cannot be written.
+        UsageError: A side is a file.
+    """
+    from everybit.api.diff import diff
+
+    page = page or a / PAGE_NAME
+    check_two_run_page(a, b, page)
+    write_two_run_page(diff(a, b), a, b, page)
+    return page
 
 
 def write_two_run_page(

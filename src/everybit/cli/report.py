@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,6 @@ from everybit.cli.options import config_options
 if TYPE_CHECKING:
     from everybit.cli.output import Output
     from everybit.core.config import Config
-
-
-#: Beside the run's own page.
-TWO_PAGE_NAME: Final = "against.html"
 
 
 @click.command("report")
@@ -75,12 +71,12 @@ def command(
 
 def _show_two(run: Path, other: Path, out: Path | None, output: Output) -> int:
     from everybit.api.diff import diff
-    from everybit.api.report_two import check_two_run_page, write_two_run_page
+    from everybit.api.report_two import PAGE_NAME, check_two_run_page, write_two_run_page
     from everybit.core.config import Format
 
     page = out
     if page is None and output.config.format is Format.TEXT:
-        page = run / TWO_PAGE_NAME
+        page = run / PAGE_NAME
     if page is not None:
         check_two_run_page(run, other, page)
     verdict = diff(run, other)
