@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,7 @@ class FirstOperation:
 
 def first_operation(a: Iterable[list[Any]], b: Iterable[list[Any]]) -> FirstOperation | None:
     """Return the first operation at which two steps part; None where all have the same bits."""
+    seen: list[tuple[str, str]] = []
     for number, (one, other) in enumerate(zip_longest(a, b)):
         if one is None or other is None:
             ended, longer = ("A", other) if one is None else ("B", one)
@@ -58,13 +59,16 @@ def first_operation(a: Iterable[list[Any]], b: Iterable[list[Any]]) -> FirstOper
         if one[_OP] != other[_OP]:
             detail = f"A computes {_told(one)}, B {_told(other)}"
             return _found(How.PATH, number, one, detail=detail)
-        part = _part(one, other, number)
+        part = _part(one, other, number, seen)
         if part is not None:
             return part
+        seen.append((one[_OP], one[_MODULE]))
     return None
 
 
-def _part(one: list[Any], other: list[Any], number: int) -> FirstOperation | None:
+def _part(
+    one: list[Any], other: list[Any], number: int, seen: list[tuple[str, str]]
+) -> FirstOperation | None:
     """Compare one operation's inputs, numbers, random stream and outputs, in this order."""
     if len(one[_READS]) != len(other[_READS]):
         detail = f"{len(one[_READS])} tensors go in in A, {len(other[_READS])} in B"
@@ -72,9 +76,11 @@ def _part(one: list[Any], other: list[Any], number: int) -> FirstOperation | Non
     for place, (mine, theirs) in enumerate(zip(one[_READS], other[_READS], strict=True)):
         if mine != theirs and mine and theirs:
             name = one[_NAMES].get(str(place), "") or other[_NAMES].get(str(place), "")
-            known = bool(name) or place in one[_MADE]
-            how = How.CARRIED if known else How.GIVEN
-            return _found(how, number, one, name=name or f"input {place}", place=place)
+            made = one[_MADE].get(str(place))
+            if name or made is None:
+                how = How.CARRIED if name else How.GIVEN
+                return _found(how, number, one, name=name or f"input {place}", place=place)
+            return _changed(number, one, place, seen[made] if 0 <= made < number else None)
     if one[_PLAIN] != other[_PLAIN]:
         return _found(How.NUMBERS, number, one, detail=_numbers(one[_PLAIN], other[_PLAIN]))
     if one[_DRAWS] != other[_DRAWS]:
@@ -83,6 +89,20 @@ def _part(one: list[Any], other: list[Any], number: int) -> FirstOperation | Non
         name = next(iter(one[_NAMES].values()), "") if one[_PHASE] == "update" else ""
         return _found(How.COMPUTED, number, one, name=name)
     return None
+
+
+def _changed(
+    number: int, event: list[Any], place: int, maker: tuple[str, str] | None
+) -> FirstOperation:
+    """Return a result that changed between the operation that gave it and one that reads it."""
+    if maker is None:
+        return _found(How.CARRIED, number, event, name=f"input {place}", place=place)
+    inside = f" in {maker[1]}" if maker[1] else ""
+    found = _found(
+        How.CARRIED, number, event, name=f"the result of {maker[0]}{inside}", place=place
+    )
+    # It is wrong where it was given, not where it is read.
+    return replace(found, module=maker[1])
 
 
 def _found(how: How, number: int, event: list[Any], **facts: Any) -> FirstOperation:

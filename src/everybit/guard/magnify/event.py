@@ -16,7 +16,8 @@ class Event:
         phase: `forward`, `backward`, `update`, or "" between the steps.
         reads: Digest word of each tensor that goes in, in order; 0 where it has none.
         names: By place in `reads`, the names of parameters, buffers and optimizer state.
-        made: Places in `reads` whose memory an operation of this step has written before.
+        made: By place in `reads`, the number of the operation of this step that wrote it last; -1
+            for one that is not noted (a copy).
         gives: Digest word of each tensor that comes out; 0 where it has none, or none that counts.
         shapes: Dtype and shape of these, as text.
         plain: All that is no tensor, as text.
@@ -28,7 +29,7 @@ class Event:
     phase: str = ""
     reads: list[int] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    made: list[int] = field(default_factory=list)
+    made: dict[int, int] = field(default_factory=dict)
     gives: list[int] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)
     plain: str = ""
@@ -37,7 +38,8 @@ class Event:
     def to_json(self) -> list[Any]:
         """Return the form in a file of events."""
         names = {str(place): name for place, name in self.names.items()}
+        made = {str(place): number for place, number in self.made.items()}
         return [
-            self.op, self.module, self.phase, self.reads, names, self.made, self.gives,
+            self.op, self.module, self.phase, self.reads, names, made, self.gives,
             self.shapes, self.plain, self.draws,
         ]  # fmt: skip

@@ -65,7 +65,7 @@ class Recorder:
         self._mode = _Mode(self) if operations else None
         self._names: dict[int, str] = {}
         self._module_names: dict[int, str] = {}
-        self._made: set[int] = set()
+        self._made: dict[int, int] = {}
         self._blank: set[int] = set()
         self._open: list[tuple[str, int]] = []
         self._spans: list[tuple[int, int, str]] = []
@@ -106,7 +106,7 @@ class Recorder:
         tensors = _tensors(leaves)
         if _computes_nothing(func):
             result = func(*args, **kwargs)
-            self._take_as_made(result, tensors)
+            self._take_as_made(result, tensors, self._origin(tensors))
             if any(part in str(func) for part in _BLANK):
                 self._blank |= {_memory(tensor) for tensor in _tensors(result)}
             return result
@@ -123,7 +123,7 @@ class Recorder:
             if memory in self._names:
                 event.names[place] = self._names[memory]
             if memory in self._made:
-                event.made.append(place)
+                event.made[place] = self._made[memory]
         if _SEEDED in func.tags:
             event.draws = _random_word()
         held = Held.before(func, args, kwargs) if number == self._hold else None
@@ -139,17 +139,22 @@ class Recorder:
             event.shapes += [f"{tensor.dtype} {list(tensor.shape)}" for tensor in written]
             given = [*given, *written]
             self._blank -= {_memory(tensor) for tensor in written}
-        self._take_as_made(given, [t for t in tensors if not any(t is w for w in written)])
+        read = [t for t in tensors if not any(t is w for w in written)]
+        self._take_as_made(given, read, number)
         if held is not None:
             held.take(given)
             self.held = held
         return result
 
-    def _take_as_made(self, given: Any, read: list[torch.Tensor]) -> None:
+    def _take_as_made(self, given: Any, read: list[torch.Tensor], number: int) -> None:
         """Note whose memory was written: a view of what was read is no new memory."""
         new = {_memory(tensor) for tensor in _tensors(given)} - {_memory(t) for t in read}
-        self._made |= new
+        self._made |= dict.fromkeys(new, number)
         self._blank -= new  # Memory that was free again.
+
+    def _origin(self, read: list[torch.Tensor]) -> int:
+        """Return who made what a copy is taken of."""
+        return self._made.get(_memory(read[0]), -1) if read else -1
 
     def value(self, what: str, name: str, tensor: Any) -> None:
         """Note a value that is there at a boundary: a gradient, a weight that was updated."""

@@ -1,0 +1,167 @@
+"""Runs that part, computed again: the operation, its values, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import everybit
+from everybit.api.zoom_overlay import Overlay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRAIN = """
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+fault = sys.argv[1] if len(sys.argv) > 1 else ""
+torch.set_num_threads(2 if fault == "threads" else 1)
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Linear(256, 512), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(512, 4)
+)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def damage(_module, _args, output):
+    once = fault == "once" and not Path("struck").exists()
+    if step == 2 and (fault == "activation" or once):
+        output.detach().numpy().view("int32")[3, 7] ^= 1 << 20
+        Path("struck").write_text("")
+
+
+model[1].register_forward_hook(damage)
+if fault == "dropout":
+    model[2].p = 0.11
+print(f"{os.getpid()} trains")
+for step in range(4):
+    loss = model(torch.randn(64, 256)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    torch.save(model.state_dict(), "last.pt")
+    Path("log.txt").open("a").write(f"{step}\\n")
+"""
+# Each is a handful of processes that import torch: slow where many others want the cores.
+pytestmark = pytest.mark.timeout(1800)
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoom")
+    (folder / "train.py").write_text(TRAIN)
+    _run(folder, "clean")
+    return folder
+
+
+def _run(folder: Path, name: str, *arguments: str) -> None:
+    asked = [sys.executable, "-m", "everybit", "run", "-q", "--run", f"runs/{name}", "train.py"]
+    subprocess.run(
+        [*asked, *arguments], cwd=folder, check=True, env=ONE_THREAD, capture_output=True
+    )
+
+
+def _zoom(folder: Path, name: str, *arguments: str) -> Any:
+    _run(folder, name, *arguments)
+    return everybit.diff(folder / "runs/clean", folder / f"runs/{name}", zoom=True)
+
+
+def test_a_flipped_activation_is_found_with_its_element_and_both_values(folder: Path) -> None:
+    log = (folder / "log.txt").read_text()
+    verdict = _zoom(folder, "activation", "activation")
+    zoom = verdict.findings[0].evidence["zoom"]
+    assert verdict.first.kind == "corruption"
+    assert (verdict.first.where.step, verdict.first.where.module) == (2, "1")
+    assert zoom["how"] == "carried"
+    assert zoom["name"] == "the result of aten.tanh.default in 1"
+    assert (zoom["elements"], zoom["num_differing"]) == ([3 * 512 + 7], 1)
+    assert zoom["max_ulp"] == 1 << 20
+    assert zoom["value_a"] != zoom["value_b"]
+    # What the programs write when they run again is kept apart.
+    assert (folder / "log.txt").read_text() == log + "0\n1\n2\n3\n"
+    assert sorted(each.name for each in (folder / "runs").iterdir()) == ["activation", "clean"]
+    assert len(list((folder / "runs/clean").glob("rank-*"))) == 1
+
+
+def test_a_flip_that_does_not_come_again_is_transient(folder: Path) -> None:
+    (folder / "struck").unlink(missing_ok=True)
+    verdict = _zoom(folder, "once", "once")
+    zoom = verdict.findings[0].evidence["zoom"]
+    assert (zoom["how"], zoom["side"]) == ("transient", "B")
+    assert verdict.first.kind == "corruption"
+
+
+def test_another_number_is_named_with_its_operation(folder: Path) -> None:
+    zoom = _zoom(folder, "dropout", "dropout").findings[0].evidence["zoom"]
+    assert (zoom["how"], zoom["module"]) == ("numbers", "2")
+    assert zoom["detail"] == "0.9 in A, 0.89 in B"
+
+
+def test_another_thread_count_is_noise_with_proof(folder: Path) -> None:
+    verdict = _zoom(folder, "threads", "threads")
+    if verdict.first is None:
+        pytest.skip("two threads give the bits of one here")
+    zoom = verdict.findings[0].evidence["zoom"]
+    assert (zoom["how"], zoom["same_settings"], zoom["explained"]) == ("computed", False, True)
+    assert verdict.first.kind == "noise"
+    assert zoom["ratio"] < 1.4
+
+
+def test_a_script_that_was_changed_is_not_run_again(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    _run(tmp_path, "clean")
+    _run(tmp_path, "dropout", "dropout")
+    (tmp_path / "train.py").write_text(TRAIN + "\n# changed\n")
+    verdict = everybit.diff(tmp_path / "runs/clean", tmp_path / "runs/dropout", zoom=True)
+    told = [each for each in verdict.coverage.skipped if each.what.startswith("zoom")]
+    assert len(told) == 2
+    assert all(each.promised and "changed since it ran" in each.why for each in told)
+    assert "zoom" not in verdict.findings[0].evidence
+
+
+def test_files_have_nothing_to_zoom_into(folder: Path) -> None:
+    last = folder / "last.pt"
+    with pytest.raises(everybit.UsageError, match="only runs are computed again"):
+        everybit.diff(last, last, zoom=True)
+
+
+def test_the_overlay_takes_what_is_written_and_gives_it_back(tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("first")
+    (tmp_path / "gone.txt").write_text("first")
+    script = """
+import json, os, sys
+from pathlib import Path
+from everybit.api.zoom_overlay import Overlay
+
+Overlay(Path("beside"), (Path("beside"),)).install()
+with open("kept.txt", "a") as file:
+    file.write(" and more")
+Path("new.tmp").write_text("new")
+os.replace("new.tmp", "new.txt")
+os.remove("gone.txt")
+print(json.dumps([open("kept.txt").read(), Path("new.txt").read_text()]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == ["first and more", "new"]
+    assert (tmp_path / "kept.txt").read_text() == "first"
+    assert (tmp_path / "gone.txt").exists()
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_the_overlay_leaves_descriptors_and_devices_alone(tmp_path: Path) -> None:
+    overlay = Overlay(tmp_path, ())
+    assert overlay.place(3, writes=True) == 3
+    assert overlay.place("/dev/null", writes=True) == "/dev/null"
