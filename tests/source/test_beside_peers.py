@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from bench.lint import judge, matches, span
+from bench.lint import ROOT, judge, matches, span
 from bench.lint_peers import Told
 from bench.lint_snippets import Snippet, read_expected
+from bench.lint_table import table
 
 CODE = "import torch\n\nfor path in paths:\n    state = torch.load(\n        path,\n    )\n"
 
@@ -61,3 +63,11 @@ def test_an_expectation_of_another_form_is_refused(tmp_path, text):
     (tmp_path / "a.py").write_text(f"# expect: {text}\n")
     with pytest.raises(ValueError, match="no list of findings"):
         read_expected(tmp_path / "a.py")
+
+
+def test_times_of_an_earlier_result_are_said_to_be_so():
+    result = json.loads((ROOT / "bench/results/lint.json").read_text())
+    result.pop("seconds_at", None)
+    assert "taken in turn." in table(result)
+    result["seconds_at"] = {"commit": "abc1234", "snippets": 7}
+    assert "taken in turn, at commit abc1234 over 7 snippets." in table(result)
