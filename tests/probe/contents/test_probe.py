@@ -141,3 +141,18 @@ def test_a_surrounded_method_is_copied_and_pickled_as_the_program_wrote_it():
     assert Numbers.__getitem__(Numbers(), 1)[1] == 1
     probe.close()
     assert Numbers.__dict__["__getitem__"] is written
+
+
+def test_the_short_way_to_a_word_is_the_long_one():
+    for values in (torch.arange(6.0).view(2, 3), torch.tensor(3), torch.zeros(0, 2)):
+        like = values.clone().requires_grad_() if values.is_floating_point() else values.clone()
+        assert word_of_leaf(like) == word_of_leaf(values) != 0
+    complex_ = torch.arange(4.0).view(2, 2) * 1j
+    assert word_of_leaf(complex_.conj()) == word_of_leaf(complex_.conj().resolve_conj())
+
+
+def test_a_tensor_can_be_resized_behind_its_word():
+    values = torch.arange(6.0)
+    assert word_of_leaf(values)
+    values.resize_(20)
+    assert values.numel() == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -40,11 +41,12 @@ def leaf_words(value: Any) -> Leaves:
 
 def folded(leaves: Leaves) -> int:
     """Return one word (XXH3-64) for all leaves; 0 where none has a digest."""
-    words = [word for _, word in leaves]
+    if not leaves:
+        return 0
+    paths, words = zip(*leaves, strict=True)
     if not any(words):
         return 0
-    seed = _paths(tuple(path for path, _ in leaves))
-    return xxhash.xxh3_64_intdigest(array("Q", words).tobytes(), seed=seed) or 1
+    return xxhash.xxh3_64_intdigest(array("Q", words), seed=_paths(paths)) or 1
 
 
 @lru_cache(maxsize=256)
@@ -68,21 +70,28 @@ def word_of_leaf(leaf: Any) -> int:
 
 
 def _tensor(tensor: torch.Tensor) -> int:
-    """Return the XXH3-64 of a CPU tensor's elements in row-major order, seeded with its form."""
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+    """Return the XXH3-64 of a CPU tensor's elements in row-major order, seeded with its form.
+
+    They are read at their address: an array of NumPy's would keep the program from resizing them.
+    """
+    if not tensor.is_cpu or not readable(tensor):
         return 0
-    plain = tensor.detach()
+    plain = tensor
     if not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
-        if not readable(tensor):
-            return 0
-        plain = row_major(plain)
-    try:
-        held = plain.reshape(-1).view(torch.uint8).numpy()
-    except (RuntimeError, TypeError):  # Its bytes lie elsewhere: a subclass, a quantised one.
-        return 0
-    return xxhash.xxh3_64_intdigest(held.data, seed=_header(plain.dtype, tuple(plain.shape)))
+        plain = row_major(tensor.detach())
+    size = plain.nbytes
+    seed = _header(plain.dtype, plain.shape)
+    if not size:
+        return xxhash.xxh3_64_intdigest(b"", seed=seed)
+    held = _bytes(size).from_address(plain.data_ptr())
+    return xxhash.xxh3_64_intdigest(held, seed=seed)
+
+
+@lru_cache(maxsize=256)
+def _bytes(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
+    return ctypes.c_ubyte * size
 
 
 @lru_cache(maxsize=256)
 def _header(kind: Any, shape: tuple[int, ...]) -> int:
-    return xxhash.xxh3_64_intdigest(f"{kind}{shape}".encode())
+    return xxhash.xxh3_64_intdigest(f"{kind}{tuple(shape)}".encode())
