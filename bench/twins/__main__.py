@@ -41,13 +41,15 @@ def main() -> int:
     given = parser.parse_args()
     if given.merge:
         answers = _joined(given.merge)
+        commit = ", ".join(dict.fromkeys(_read(part)["commit"] for part in given.merge))
     else:
         torch.set_num_threads(1)
         kinds = [kind for kind in KINDS if given.only in kind.name]
         seeds = [int(seed) for seed in given.seeds.split(",")]
+        commit = _commit()
         answers = run_all(kinds, seeds, given.trace.split(","), told=_tell)
     result = {
-        "commit": _commit(),
+        "commit": commit,
         "torch": torch.__version__,
         "seeds": sorted({answer.seed for answer in answers}),
         "summary": summary(answers),
@@ -62,10 +64,14 @@ def main() -> int:
     return 0
 
 
+def _read(part):
+    return json.loads(part.read_text(encoding="utf-8"))
+
+
 def _joined(parts) -> list[Answer]:
     answers: dict[tuple[str, int, str], Answer] = {}
     for part in parts:
-        for row in json.loads(part.read_text(encoding="utf-8"))["answers"]:
+        for row in _read(part)["answers"]:
             answers[row["kind"], row["seed"], row["trace"]] = Answer(**row)
     order = {kind.name: number for number, kind in enumerate(KINDS)}
     return sorted(answers.values(), key=lambda each: (order[each.kind], each.seed, each.trace))

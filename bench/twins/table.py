@@ -48,7 +48,7 @@ def markdown(result: dict[str, Any]) -> str:
         "the pairs traced by module whose difference lies in one.",
         "",
         f"Measured at commit {result['commit']}, torch {result['torch']}, with",
-        f"{len(result['seeds'])} seeds a difference and level of tracing.",
+        f"{len(result['seeds'])} of 5 seeds a difference and level of tracing.",
         f"Of {told['pairs']} pairs kind and step are right in {told['kind_and_step_right']}, and",
         f"the module in {told['module_right']} of the {told['modules_judged']} that are traced by",
         "module and differ in one. Differences of threads, kernels and precision that were called",
