@@ -27,7 +27,7 @@ fault = sys.argv[1] if len(sys.argv) > 1 else ""
 torch.set_num_threads(2 if fault == "threads" else 1)
 torch.manual_seed(0)
 model = torch.nn.Sequential(
-    torch.nn.Linear(256, 512), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(512, 4)
+    torch.nn.Linear(256, 2048), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(2048, 8)
 )
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -83,7 +83,7 @@ def test_a_flipped_activation_is_found_with_its_element_and_both_values(folder: 
     assert (verdict.first.where.step, verdict.first.where.module) == (2, "1")
     assert zoom["how"] == "carried"
     assert zoom["name"] == "the result of aten.tanh.default in 1"
-    assert (zoom["elements"], zoom["num_differing"]) == ([3 * 512 + 7], 1)
+    assert (zoom["elements"], zoom["num_differing"]) == ([3 * 2048 + 7], 1)
     assert zoom["max_ulp"] == 1 << 20
     assert zoom["value_a"] != zoom["value_b"]
     # What the programs write when they run again is kept apart.

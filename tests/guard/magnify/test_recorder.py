@@ -8,7 +8,7 @@ import torch
 
 from everybit.api.zoom_walk import FirstOperation, first_operation
 from everybit.core.reanchored import How
-from everybit.guard.magnify.measure import distance, measure
+from everybit.guard.magnify.measure import distance, in_memory_order, measure
 from everybit.guard.magnify.recorder import Recorder
 
 
@@ -150,6 +150,14 @@ def test_what_an_operation_reads_and_gives_is_held_and_measured() -> None:
     assert told["ratio"] > 4
     right = measure(held, [held.given[0].clone()], {"threads": 1})
     assert right == {}
+
+
+def test_a_weight_that_is_read_transposed_has_its_own_elements() -> None:
+    weight = torch.arange(12.0).reshape(3, 4)
+    other = weight.clone()
+    other[2, 1] += 1
+    told = distance(*(in_memory_order(each.t().clone()) for each in (weight, other)))
+    assert told["elements"] == [2 * 4 + 1]
 
 
 def test_dropout_repeats_from_its_random_state() -> None:

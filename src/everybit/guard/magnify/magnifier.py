@@ -10,7 +10,7 @@ import torch
 
 from everybit.core.boundary import Boundary
 from everybit.guard.check import Check
-from everybit.guard.magnify.measure import distance, measure
+from everybit.guard.magnify.measure import distance, in_memory_order, measure
 from everybit.guard.magnify.recorder import Recorder
 from everybit.guard.magnify.settings import apply_settings, read_settings
 from everybit.guard.uncompiled import anything_is_compiled
@@ -130,7 +130,8 @@ class Magnifier(Check):
             return measure(held, other["given"], self._wanted.other_settings)
         if place >= min(len(held.read), len(other["read"])):
             return {}
-        return {"place": place, **distance(held.read[place], other["read"][place])}
+        pair = (in_memory_order(side[place]) for side in (held.read, other["read"]))
+        return {"place": place, **distance(*pair)}
 
     def _tell(self, step: int) -> None:
         (self._wanted.folder / PROGRESS).write_text(str(step), encoding="ascii")

@@ -70,6 +70,19 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
     return told
 
 
+def in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a transposed tensor as it lies: operations read weights so, and elements are theirs.
+
+    >>> in_memory_order(torch.arange(6).reshape(2, 3).t()).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    if tensor.is_contiguous():
+        return tensor
+    strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda dim: -strides[dim])
+    return tensor.permute(order)
+
+
 def measure(
     held: Held, other: Sequence[torch.Tensor], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
