@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 fault = sys.argv[1] if len(sys.argv) > 1 else ""
-torch.set_num_threads(2 if fault == "threads" else 1)
+torch.set_num_threads(1)
 torch.manual_seed(0)
 model = torch.nn.Sequential(
     torch.nn.Linear(256, 2048), torch.nn.Tanh(), torch.nn.Dropout(0.1), torch.nn.Linear(2048, 8)
@@ -33,10 +33,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def damage(_module, _args, output):
-    once = fault == "once" and not Path("struck").exists()
-    if step == 2 and (fault == "activation" or once):
+    if step == 2 and fault == "activation":
         output.detach().numpy().view("int32")[3, 7] ^= 1 << 20
-        Path("struck").write_text("")
 
 
 model[1].register_forward_hook(damage)
@@ -90,24 +88,6 @@ def test_a_flipped_activation_is_found_with_its_element_and_both_values(folder: 
     assert (folder / "log.txt").read_text() == log + "0\n1\n2\n3\n"
     assert sorted(each.name for each in (folder / "runs").iterdir()) == ["activation", "clean"]
     assert len(list((folder / "runs/clean").glob("rank-*"))) == 1
-
-
-def test_a_flip_that_does_not_come_again_is_transient(folder: Path) -> None:
-    (folder / "struck").unlink(missing_ok=True)
-    verdict = _zoom(folder, "once", "once")
-    zoom = verdict.findings[0].evidence["zoom"]
-    assert (zoom["how"], zoom["side"]) == ("transient", "B")
-    assert verdict.first.kind == "corruption"
-
-
-def test_another_thread_count_is_noise_with_proof(folder: Path) -> None:
-    verdict = _zoom(folder, "threads", "threads")
-    if verdict.first is None:
-        pytest.skip("two threads give the bits of one here")
-    zoom = verdict.findings[0].evidence["zoom"]
-    assert (zoom["how"], zoom["same_settings"], zoom["explained"]) == ("computed", False, True)
-    assert verdict.first.kind == "noise"
-    assert zoom["ratio"] < 1.4
 
 
 def test_files_have_nothing_to_zoom_into(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from everybit.api.zoom_walk import FirstOperation, first_operation
@@ -158,6 +159,26 @@ def test_a_weight_that_is_read_transposed_has_its_own_elements() -> None:
     other[2, 1] += 1
     told = distance(*(in_memory_order(each.t().clone()) for each in (weight, other)))
     assert told["elements"] == [2 * 4 + 1]
+
+
+def test_another_thread_count_explains_its_bits_exactly() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(64, 2048), torch.randn(8, 2048)
+    recorder = Recorder(lambda: (), lambda: (), hold=0)
+    recorder.start()
+    x @ weight.t()
+    recorder.stop()
+    torch.set_num_threads(2)
+    other = x @ weight.t()
+    torch.set_num_threads(1)
+    held = recorder.held
+    assert held is not None
+    if torch.equal(held.given[0], other):
+        pytest.skip("two threads give the bits of one here")
+    told = measure(held, [other], {"threads": 2})
+    assert (told["repeats"], told["explained"]) == (True, True)
+    assert told["ratio"] < 1.4
+    assert told["relative"] <= told["band"]
 
 
 def test_dropout_repeats_from_its_random_state() -> None:
