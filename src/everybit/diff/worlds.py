@@ -96,11 +96,11 @@ def _words(run: RunSide) -> dict[int, int]:
 
 
 def _each(record: SampleRecord) -> Iterator[tuple[int, int]]:
-    digests = record.sample_digests
-    indices = record.indices if record.indices is not None else (-1,) * len(digests)
-    if len(digests) != len(indices):
-        digests = (0,) * len(indices)
-    return zip(indices, digests, strict=True)
+    # Which batches have words of all their samples depends on how many workers made them: where
+    # there are indices, these alone are comparable.
+    if record.indices is not None:
+        return ((index, 0) for index in record.indices)
+    return ((-1, word) for word in record.sample_digests)
 
 
 def _word(index: int, digest: int) -> int:

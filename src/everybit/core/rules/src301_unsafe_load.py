@@ -23,12 +23,12 @@ What to do:
     around that one load with `torch.serialization.safe_globals`.
 
 Known false alarms:
-    A file that nobody else can write to. A cache that the same function writes where it is
-    missing is a note, as is a load that a parameter such as `trusted` asks for, and a load in a
-    test. Bytes that the same function saved before, those
-    that come from the other ranks of the job, what a test loads from the folder that it was given
-    to write into, and a flag that asks for it on the command line are not reported. Requirements are read from the project's metadata; an environment that always has
-    torch 2.6 or later needs it said there.
+    A file that nobody else can write to. A cache that the same function writes where it is missing
+    is a note, as is a load that a parameter such as `trusted` asks for, and a load in a test. Bytes
+    that the same function saved before, those that come from the other ranks of the job, what a
+    test loads from the folder that it was given to write into, and a flag that asks for it on the
+    command line are not reported. Requirements are read from the project's metadata; an environment
+    that always has torch 2.6 or later needs it said there.
 """
 
 from everybit.core.finding import Certainty, Severity

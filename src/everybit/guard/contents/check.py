@@ -100,6 +100,8 @@ class ContentsCheck(Check):
         }
         known.words = words_of(found.arrays) if not start.promise.num_workers else {}
         findings = self._across.maps(start.loader, found.maps, step=start.step)
+        # Told at once: the first step then waits for all ranks, and the first one can compare.
+        findings += self._across.poll(step=start.step)
         findings += self._pauses.begins(start)
         return findings
 

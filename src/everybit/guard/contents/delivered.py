@@ -14,7 +14,7 @@ from everybit.detect.batch_overwritten import (
     overwritten_on_the_way,
     used_twice_in_place,
 )
-from everybit.probe.contents.words import word_of_leaf
+from everybit.probe.contents.words import LARGE_BYTES, bytes_of, word_of_leaf
 from everybit.probe.digest import flatten, readable
 from everybit.probe.memory import version
 
@@ -30,10 +30,9 @@ MAX_BATCHES: Final = 64
 #: Findings of a loader that are told; further ones are the same damage again.
 MAX_TOLD: Final = 3
 #: Batches of a pass, from the first on and then every so many, whose bytes are read again when they
-#: are delivered. Of larger tensors only theirs are read again when the model gets them.
+#: are delivered. Of large batches whose maker took no words only these are read at all.
 FIRST_BATCHES: Final = 4
 EVERY: Final = 16
-LARGE_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +53,11 @@ class _Batch:
     told: bool = False
     last_use: int = -1
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was used, and nobody holds it any more."""
+        return self.num_uses > 0 and all(leaf.tensor() is None for leaf in self.leaves)
+
 
 class Delivered:
     """Remember digests of the last batches, as they were made; test them when the model gets them.
@@ -65,7 +69,7 @@ class Delivered:
         num_arrived: Batches of workers whose bytes were compared at delivery.
         num_used: Tensors whose bytes were compared when the model got them.
         num_rewritten: Tensors that the program had written in between, through torch.
-        num_passed: Large tensors that were passed over, between those that were compared.
+        num_passed: Large batches that were passed over, between those that were compared.
     """
 
     def __init__(self) -> None:
@@ -82,10 +86,12 @@ class Delivered:
         made = dict(facts.leaves) if facts is not None else {}
         found = dict(_tensors(batch))
         at_hand = all(made.get(path) for path in found)
+        passed = not at_hand and bytes_of(batch) > LARGE_BYTES and not _is_chosen(record)
+        self.num_passed += passed
         words = (
             [made[path] for path in found]
             if at_hand
-            else [word_of_leaf(each) for each in found.values()]
+            else [0 if passed else word_of_leaf(each) for each in found.values()]
         )
         leaves = [
             _Leaf(
@@ -99,6 +105,8 @@ class Delivered:
             for (path, tensor), word in zip(found.items(), words, strict=True)
         ]
         arrived = _Batch(record, leaves)
+        while self._batches and self._batches[0].is_over:
+            self._batches.popleft()
         self._mark_overwritten(arrived)
         self._batches.append(arrived)
         if record.worker < 0 or facts is None or not at_hand or not _is_chosen(record):
@@ -178,9 +186,6 @@ class Delivered:
         if version(tensor) != leaf.version:
             self.num_rewritten += 1
             leaf.word = 0
-            return False
-        if leaf.num_bytes > LARGE_BYTES and not _is_chosen(record):
-            self.num_passed += 1
             return False
         self.num_used += 1
         return _word(leaf) != leaf.word

@@ -11,7 +11,6 @@ from everybit.guard.replicas.layout import Layout, layout_of
 from everybit.guard.replicas.reduced import Reduced, ShardedReduction
 
 if TYPE_CHECKING:
-
     from everybit.core.grid import Words
     from everybit.core.observation import TensorTable
     from everybit.guard.gradients import Gradients

@@ -13,7 +13,7 @@ from everybit.probe.contents.pairing import compare_rows
 from everybit.probe.contents.streams import Streams
 from everybit.probe.contents.survey import survey
 from everybit.probe.contents.truncated import Truncated
-from everybit.probe.contents.words import Leaves, folded, leaf_words
+from everybit.probe.contents.words import LARGE_BYTES, Leaves, bytes_of, folded, leaf_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +24,20 @@ PAIRED_BATCHES: Final = 4
 MAX_SAMPLES: Final = 4096
 #: Leaves of a sample that are told apart; of one with more none is.
 MAX_LEAVES: Final = 8
+#: Batches of a process, and their bytes, that have all words; beyond, one in so many has them.
+FULL_BATCHES: Final = 64
+FULL_BYTES: Final = 1 << 26
+EVERY: Final = 16
 
 
 class ContentsProbe:
     """One a fetcher: made when it is made, asked around each batch. It never raises.
 
     Reading the states of the streams costs about 20 microseconds before and after the samples are
-    read, words of samples and batch the time of hashing their bytes once each.
+    read. Words of samples and batch cost the time of hashing their bytes once each, so only the
+    first batches of a process have them all; after these one batch in 16, and every small batch as
+    a whole. Samples of an iterable dataset have nothing but their words to be known by: all of
+    them have one.
 
     Args:
         dataset: The dataset of this process.
@@ -39,13 +46,18 @@ class ContentsProbe:
     Attributes:
         sample_words: A word (XXH3-64) for each sample fetched last; empty where there are none.
         batch_word: The same for the batch collated last, 0 with none.
+        passes_samples: Those fetched last are passed over, for what their words would cost.
+        passes_batch: The same for the batch collated last.
     """
 
     def __init__(self, dataset: Any, *, in_worker: bool = False) -> None:
         self.sample_words: tuple[int, ...] = ()
         self.batch_word = 0
+        self.passes_samples = self.passes_batch = False
         self._failed = False
         self._num_batches = 0
+        self._num_bytes = 0
+        self._iterable = isinstance(dataset, IterableDataset)
         self._samples: Sequence[Any] = ()
         self._leaves: list[Leaves] = []
         self._drew = False
@@ -54,7 +66,7 @@ class ContentsProbe:
         self._truncated = Truncated()
         try:
             found = survey(dataset)
-            quiet = in_worker and not isinstance(dataset, IterableDataset)
+            quiet = in_worker and not self._iterable
             self._streams = Streams(found.generators, quiet_between=quiet)
             self._nesting = Nesting(found.datasets.values())
             self._handles = any(handles_errors(each) for each in found.datasets.values())
@@ -97,8 +109,14 @@ class ContentsProbe:
                 return look(*args)
         except Exception:  # Whatever it is, the batch goes on without us.
             self._failed = True
+            self.passes_samples = self.passes_batch = False
             self.close()
             return None
+
+    def _is_chosen(self) -> bool:
+        """Whether the batch is one that has all words: the same ones in every epoch and run."""
+        first = self._num_batches < FULL_BATCHES and self._num_bytes < FULL_BYTES
+        return first or self._iterable or self._num_batches % EVERY == 0
 
     def _before(self) -> None:
         self._truncated.begin()
@@ -108,8 +126,8 @@ class ContentsProbe:
         self._drew, self._moved = self._streams.end()
         self._samples = samples
         # Taken before collate, which may write into them.
-        few = len(samples) <= MAX_SAMPLES
-        self._leaves = [leaf_words(sample) for sample in samples] if few else []
+        self.passes_samples = len(samples) > MAX_SAMPLES or not self._is_chosen()
+        self._leaves = [] if self.passes_samples else [leaf_words(each) for each in samples]
         self.sample_words = tuple(folded(leaves) for leaves in self._leaves)
 
     def _collated(self, batch: Any) -> BatchFacts:
@@ -117,7 +135,10 @@ class ContentsProbe:
         pairing: Pairing | None = None
         if self._num_batches < PAIRED_BATCHES and 1 < len(samples) <= MAX_SAMPLES:
             pairing = compare_rows(samples, batch)
-        leaves = leaf_words(batch)
+        size = bytes_of(batch)
+        self.passes_batch = size > LARGE_BYTES and not self._is_chosen()
+        leaves = [] if self.passes_batch else leaf_words(batch)
+        self._num_bytes += size
         self.batch_word = folded(leaves)
         return BatchFacts(
             streams=self._moved,

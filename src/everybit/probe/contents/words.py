@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Leaves = list[tuple[str, int]]
+#: A batch of more bytes is large: hashing it costs more than all else that is done to it.
+LARGE_BYTES: Final = 1 << 20
+_SIZED: Final = (torch.Tensor, np.ndarray)
 _PLAIN: Final = frozenset((torch.Tensor, int, float, bool, str, np.ndarray, np.float64, np.int64))
 
 
@@ -37,6 +40,12 @@ def leaf_words(value: Any) -> Leaves:
         else:
             words += [(path, word_of_leaf(leaf)) for path, leaf in flatten(item, str(key), 1)]
     return words
+
+
+def bytes_of(value: Any) -> int:
+    """Return the bytes of the tensors and arrays of a sample or batch."""
+    sizes = (leaf.nbytes for _, leaf in flatten(value) if isinstance(leaf, _SIZED))
+    return sum(map(int, sizes))
 
 
 def folded(leaves: Leaves) -> int:

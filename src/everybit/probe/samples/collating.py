@@ -14,7 +14,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from everybit.probe.contents import ContentsProbe
 from everybit.probe.samples.envelope import Envelope, Facts
-from everybit.probe.samples.probes import PROBES
 from everybit.probe.samples.streams import (
     dataset_generators,
     keeps_half,
@@ -117,7 +116,6 @@ class Collating:
     def __init__(self, collate: Callable[[Any], Any], begin: Begin) -> None:
         self._collate = collate
         self._begin = begin
-        self._probes = tuple(PROBES)
 
     def __call__(self, samples: Any) -> Envelope:
         """Return the batch in an envelope."""
@@ -126,7 +124,8 @@ class Collating:
         if contents is not None:
             contents.fetched(samples)
         words = contents.sample_words if contents is not None else ()
-        words = words or self._words(samples)
+        if not words and not (contents is not None and contents.passes_samples):
+            words = self._words(samples)
         batch = self._collate(samples)
         return Envelope(batch, self._facts(samples, batch, words, contents))
 
@@ -143,21 +142,20 @@ class Collating:
     ) -> Facts:
         try:
             info = get_worker_info()
-            extra: dict[str, Any] = {}
-            for probe in self._probes:
-                extra |= probe(samples, batch)
             seen = contents.collated(batch) if contents is not None else None
+            digest = contents.batch_word if contents is not None else 0
+            if not digest and not (contents is not None and contents.passes_batch):
+                digest = value_word(batch)
             return Facts(
-                digest=(contents.batch_word if contents is not None else 0) or value_word(batch),
+                digest=digest,
                 samples=words,
                 streams=self._begin.begun(),
                 states=self._begin.ended(),
                 worker=-1 if info is None else info.id,
-                extra=extra,
                 contents=seen,
             )
         except Exception as error:  # The loop gets its batch; what is not known is told.
-            return Facts(samples=words, extra={"fault": f"{type(error).__name__}: {error}"})
+            return Facts(samples=words, fault=f"{type(error).__name__}: {error}")
 
 
 def begin_of(flag: Any) -> Begin | None:

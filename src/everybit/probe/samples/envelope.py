@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from everybit.core.contents import BatchFacts
     from everybit.probe.samples.streams import States
 
@@ -23,7 +21,7 @@ class Facts:
             `dataset.<attribute>` for each generator that the data set keeps.
         states: Whole states of the streams behind the batch, where they have moved in a worker.
         worker: The worker, -1 for the process itself.
-        extra: What the probes returned.
+        fault: Why nothing was measured; "" with none.
         contents: What was seen of the contents; None where nothing could be.
     """
 
@@ -32,7 +30,7 @@ class Facts:
     streams: tuple[tuple[str, int], ...] = ()
     states: States | None = None
     worker: int = -1
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
     contents: BatchFacts | None = None
 
 
