@@ -170,6 +170,16 @@ def test_the_readme_sets_up_from_the_lock():
     assert test_command.replace("pytest ", 'pytest" ') in ran
 
 
+def test_advice_names_verbs_that_exist():
+    told = {
+        (path.name, verb)
+        for path in SRC.rglob("*.py")
+        for verb in re.findall(r"`everybit ([a-z]+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(told) > 50
+    assert {each for each in told if each[1] not in verbs.VERBS} == set()
+
+
 def test_verbs_of_the_table_are_files():
     files = {path.stem for path in (SRC / "cli").glob("*.py")}
     assert set(verbs.VERBS) <= files

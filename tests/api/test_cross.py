@@ -131,6 +131,7 @@ def test_the_table_names_who_is_to_blame(here: Any, there: Any, expected: list[s
     told = blame(here, there)
     assert told["blame"] == expected
     assert told["why"]
+    assert " and B gives " not in told["why"]
 
 
 def test_a_recorded_run_fills_the_cell_of_its_weights(

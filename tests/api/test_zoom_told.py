@@ -86,3 +86,5 @@ def test_what_the_record_proves_and_what_says_nothing_change_no_kind(
     assert told.first is not None
     assert (told.first.kind, told.first.why) == (kind, "as recorded")
     assert "zoom" in told.findings[0].evidence
+    came = "element 9" if found is FLIP else "this time" if found.how is How.EQUAL else "again"
+    assert came in told.findings[0].message.partition("; computed again: ")[2]

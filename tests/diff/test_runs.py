@@ -501,6 +501,15 @@ def test_a_resumed_run_that_parts_is_told_in_the_other_runs_steps() -> None:
     assert "after step 2" in found.findings[0].evidence["aligned"]
 
 
+@pytest.mark.parametrize(("step", "is_told"), [(3, True), (4, False)])
+def test_a_resumed_run_that_parts_at_once_left_something_behind(step, is_told) -> None:
+    side = resumed(2, range(3, 6), {step: {Link.BATCH: {"0": 7}}}, attempt=1)
+    found = diff_runs(run(whole()), run(side, name="B"))
+    assert found.first is not None
+    assert (found.first.where.step, found.first.kind) == (step, "data")
+    assert ("did not bring the position in the data along" in found.findings[0].remedy) is is_told
+
+
 def test_damage_in_a_resumed_run_is_set_in_order_by_the_other_runs_steps() -> None:
     side = resumed(2, range(3, 6), {4: {Link.LOSS: {"0": 7}}}, attempt=1)
     found = diff_runs(run(whole()), run(side, name="B", findings=(at_rest(step=1),)))

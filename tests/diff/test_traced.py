@@ -235,7 +235,7 @@ def samples(words, indices=(3, 1, 2), *, batch=5, step=2, **fields) -> SampleRec
 @pytest.mark.parametrize(
     ("b", "kind", "word", "sample"),
     [
-        ([samples((1, 2, 9), batch=6)], "data", "other bytes", 2),
+        ([samples((1, 2, 9), batch=6)], "data", "1 of 3 with other bytes: sample 2", 2),
         ([samples((2, 1, 3), (1, 3, 2), batch=6)], "data", "another order", 3),
         ([samples((1, 2, 4), (3, 1, 7), batch=6)], "data", "one sample", 2),
         ([samples((1, 2), (3, 1), batch=6)], "config", "another batch size", None),

@@ -44,7 +44,8 @@ _REMEDIES: Final = {
     "file": "Fetch the checkpoint again, and `everybit verify` it against a seal.",
     "data": "Compare the data files and the preprocessing of the two sides.",
     "evaluation": "Run the same evaluation code, in the same mode, on both sides.",
-    "environment": "`everybit env diff` names what differs; `everybit screen` tests the machine.",
+    "environment": "`everybit env diff` names what differs; `everybit env check` names "
+    "releases that compute wrongly.",
 }
 
 

@@ -97,7 +97,8 @@ def _one_apart(cells: list[list[Cell | None]]) -> bool:
 def _between(here: Side, there: Side, names: list[str]) -> tuple[str, str, dict[str, Any]]:
     """Say what differs between the sides for the same checkpoints: the first link of the chain."""
     of = " and ".join(names)
-    start = f"{of} gives other scores on the two sides"
+    give = "give" if len(names) > 1 else "gives"
+    start = f"{of} {give} other scores on the two sides"
     files = [n for n in names if _apart(here["files"].get(n), there["files"].get(n))]
     if files:
         return "file", f"{start}: the file of {' and '.join(files)} is another one there", {}

@@ -21,8 +21,8 @@ _LINKS: Final = {"forward": Link.FORWARD, "backward": Link.GRAD, "update": Link.
 _REMEDIES: Final = {
     DivergenceKind.NOISE: "Give both runs the same thread count and precision flags; the rounding "
     "of one is as right as that of the other.",
-    DivergenceKind.CORRUPTION: "Test this machine (`everybit screen`), and compute the step on "
-    "another one; go back to a checkpoint from before it.",
+    DivergenceKind.CORRUPTION: "Compute the step on another machine, and test the memory of this "
+    "one; go back to a checkpoint from before it.",
     DivergenceKind.CONFIG: "Give both runs the same code and settings.",
 }
 
@@ -37,7 +37,10 @@ def tell_zoomed(outcome: Outcome, found: Reanchored) -> Outcome:
     proven = "explained_by_finding" in evidence
     if first.kind not in _OPEN or proven or found.how in _UNDECIDED:
         told = first
-        finding = replace(finding, evidence=evidence)
+        # Whoever waited for the computation is told what came of it.
+        came = why if found.how in _UNDECIDED else _sentence(found)
+        message = f"{finding.message}; computed again: {came}"
+        finding = replace(finding, message=message, evidence=evidence)
     else:
         where = _place(first.where, found)
         told = Divergence(where=where, kind=kind, why=why, certainty=certainty)

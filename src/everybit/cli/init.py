@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -38,5 +39,6 @@ def repro(folder: Path) -> int:
     from everybit.api.init import init_repro
 
     files = init_repro(folder)
-    tell(f"{len(files)} files in {folder}; next: python {folder / 'scripts' / 'train_debug.py'}")
+    program = shlex.quote(str(folder / "scripts" / "train_debug.py"))
+    tell(f"{len(files)} files in {folder}; next: python {program}")
     return 0

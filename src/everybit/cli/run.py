@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -62,7 +63,8 @@ def command(
             tell(outcome.stopped)
         if not config.quiet or outcome.verdict.findings:
             _show(outcome.verdict, output)
-        output.note(f"recorded in {outcome.folder}; `everybit report {outcome.folder}` shows it")
+        told = shlex.quote(str(outcome.folder))
+        output.note(f"recorded in {outcome.folder}; `everybit report {told}` shows it")
     if outcome.interrupted:
         # As `python` ends then: shells stop their loops only where the signal itself ended us.
         signal.signal(signal.SIGINT, signal.SIG_DFL)

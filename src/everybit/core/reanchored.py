@@ -189,7 +189,7 @@ def _unrepeated(found: Reanchored) -> _Judged:
 
 def _equal(found: Reanchored) -> _Judged:
     why = (
-        f"step {found.step}, computed again, has the same bits on both sides, and nothing tells "
+        f"step {found.step} has the same bits on both sides this time, and nothing tells "
         "which record is right"
     )
     return DivergenceKind.UNKNOWN, Certainty.WEAK, why

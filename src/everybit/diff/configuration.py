@@ -84,8 +84,15 @@ def compare_configurations(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[D
             kind="configuration",
         )
         for path in dict.fromkeys((*flat[0], *flat[1]))
-        if not _same(flat[0].get(path), flat[1].get(path))
+        if not _same(flat[0].get(path), flat[1].get(path)) and not _goes_with_class(path, *flat)
     ]
+
+
+def _goes_with_class(path: tuple[str, ...], *flat: Mapping[tuple[str, ...], Any]) -> bool:
+    """Whether it is a setting of an optimizer or schedule of one run only, named by its class."""
+    if path[0] not in ("optimizers", "schedulers") or path[2:] == ("class",):
+        return False
+    return sum((*path[:2], "class") in side for side in flat) == 1
 
 
 def of_scalars(a: Mapping[str, float], b: Mapping[str, float]) -> list[Difference]:

@@ -94,7 +94,9 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
         where=where,
         evidence=evidence_told(parting, judged, parted, last_agreed, context)
         | ({"aligned": shift.note} if shift is not None else {}),
-        remedy=remedy_of(parting, judged, context),
+        remedy=remedy_of(
+            parting, judged, context, goes_on=shift is not None and last_agreed is None
+        ),
     )
     return Outcome(
         findings=(finding,),

@@ -110,7 +110,12 @@ def _same_order(
                 f"{len(moved)} differ, {moved[0]} first",
                 sample=moved[0],
             )
-        return _data(f"the same samples with other bytes: {_listed(moved)} of {len(one)}", moved[0])
+        noun = "sample" if len(moved) == 1 else "samples"
+        return _data(
+            f"the same samples, {len(moved)} of {len(one)} with other bytes: {noun} "
+            f"{_listed(moved)}",
+            moved[0],
+        )
     batches = [[record.batch_digest for record in side] for side in (a, b)]
     if len(a) != len(b):
         return SampleStory(

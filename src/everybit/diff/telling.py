@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 MAX_NAMES: Final = 16
 _WHAT: Final = {Link.BATCH: "input", Link.RNG: "random stream", Link.LOSS: "loss"}
 
+#: What a run that goes on from a checkpoint most often goes on without.
+_LEFT_BEHIND: Final = {
+    DivergenceKind.RNG: "the state of the random streams",
+    DivergenceKind.DATA: "the position in the data",
+}
+
 
 def message_of(parting: Parting, judged: Judgement) -> str:
     """Return the finding's message."""
@@ -151,19 +157,34 @@ def evidence_told(
     return evidence
 
 
-def remedy_of(parting: Parting, judged: Judgement, context: Context) -> str:
-    """Return what to do; "" where nothing helps but to look closer."""
+def remedy_of(
+    parting: Parting, judged: Judgement, context: Context, *, goes_on: bool = False
+) -> str:
+    """Return what to do; "" where nothing helps but to look closer.
+
+    Args:
+        parting: Where the runs part.
+        judged: What it is.
+        context: What surrounds it.
+        goes_on: Whether it is the first step of a run that goes on from the other's state.
+    """
     if judged.finding is not None:
         return judged.finding.remedy
+    if goes_on and judged.kind in _LEFT_BEHIND:
+        return (
+            f"The checkpoint did not bring {_LEFT_BEHIND[judged.kind]} along: save and restore it "
+            "too (`guard.state_dict()` holds it)."
+        )
     advice = {
         DivergenceKind.INIT: "Seed before the model is built, or start both from one checkpoint.",
         DivergenceKind.DATA: "Compare the order of the samples and the bytes of the data files.",
         DivergenceKind.RNG: "Set the same seeds, and look for code that draws in one run only.",
-        DivergenceKind.CONFIG: "Give both runs the same settings; `explained_by` lists them.",
+        DivergenceKind.CONFIG: "Give both runs the same code and settings; `explained_by` lists "
+        "what differs.",
         DivergenceKind.NOISE: "Nothing is broken. For equal bits, compute both with the same "
         "threads, libraries and processor.",
         DivergenceKind.CORRUPTION: "Compute that step again (`everybit diff --zoom`), and test the "
-        "machine (`everybit screen`).",
+        "machine's memory.",
     }
     if parting.forgotten is not None:
         return "Load the optimizer's state too (and the scheduler's), from the same checkpoint."
