@@ -25,12 +25,17 @@ class OrderJudge:
     """Judges the order of one loader's batches on one rank."""
 
     _epoch: int = -1
+    _epoch_before: int = -1
     _first: list[int] = field(default_factory=list)
     _before: list[int] = field(default_factory=list)
     _epoch_set: int | None = None
     _epoch_set_before: int | None = None
     _told: bool = False
     _compared: bool = False
+    _step: int = -1
+    _whole: bool = False
+    _passed: int = -1
+    _last: tuple[SampleRecord, Promise] | None = None
 
     def judge(
         self,
@@ -51,16 +56,45 @@ class OrderJudge:
         """
         if record.indices is None:
             return None
-        if record.epoch != self._epoch:
-            # A pass that was gone on with in its middle says nothing about how it began.
-            self._before = self._first if self._epoch == record.epoch - 1 else []
-            self._epoch_set_before, self._epoch_set = self._epoch_set, epoch_set
-            self._epoch, self._first, self._compared = record.epoch, [], record.batch != 0
-        if not self._compared and len(self._first) < COMPARED:
-            self._first += record.indices[: COMPARED - len(self._first)]
         if expected is not None and expected != record.indices and promise.in_order:
             return self._other_order(record, promise, expected)
-        return self._same_again(record, promise)
+        if record.step < 0:  # For no update: it may go over the epoch that was trained on again.
+            self._passed = record.epoch
+            return None
+        if record.epoch != self._epoch:
+            self._begin(record, epoch_set)
+        if not self._compared and len(self._first) < COMPARED:
+            self._first += record.indices[: COMPARED - len(self._first)]
+        self._last = record, promise
+        return self._same_again(record, promise) if record.step > self._step else None
+
+    def ended(self, epoch: int, *, whole: bool) -> Finding | None:
+        """Take the end of a pass; return a finding where it had the order of the one before.
+
+        Args:
+            epoch: Number of the pass.
+            whole: The loader had no more; else the loop broke it off.
+        """
+        if epoch != self._epoch or self._last is None:
+            return None
+        self._whole = whole
+        (record, promise), self._last = self._last, None
+        return self._same_again(record, promise) if whole else None
+
+    def _begin(self, record: SampleRecord, epoch_set: int | None) -> None:
+        """Take the beginning of a pass.
+
+        One that was gone on with in its middle says nothing about how it began. One that was broken
+        off before an update was only a look at the first batches: the epoch is still to come.
+        """
+        if record.epoch - 1 not in (self._epoch, self._passed):
+            self._before = []
+        elif self._whole or record.step > self._step:
+            self._before, self._epoch_before = self._first, self._epoch
+            self._epoch_set_before = self._epoch_set
+        self._epoch, self._epoch_set = record.epoch, epoch_set
+        self._first, self._compared = [], record.batch != 0
+        self._step, self._whole = record.step, False
 
     def _same_again(self, record: SampleRecord, promise: Promise) -> Finding | None:
         size = len(self._before)
@@ -93,7 +127,7 @@ class OrderJudge:
         )
         return rule("DAT404").finding(
             f"{record.loader} is shuffled, and gives epoch {record.epoch} in the order of epoch "
-            f"{record.epoch - 1}: {why}",
+            f"{self._epoch_before}: {why}",
             where=_place(record, None),
             evidence=_evidence(record, promise) | {"compared": size, "set_epoch": self._epoch_set},
             severity=Severity.WARNING,

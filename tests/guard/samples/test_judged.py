@@ -47,7 +47,7 @@ def damaged(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
         order = original(count, **options)
         calls.append(order)
         # The second draw of an epoch is that of the sampler itself: the first is derived for it.
-        return change(order) if len(calls) % 2 == 1 else order
+        return change(order) if len(calls) % 2 == 0 else order
 
     monkeypatch.setattr(torch, "randperm", changed)
 

@@ -206,7 +206,9 @@ class Delivered:
             place = (batch.record.loader, batch.record.epoch)
             if place != (arrived.record.loader, arrived.record.epoch) or batch.num_uses:
                 continue
-            if any(words.get(leaf.address, leaf.word) != leaf.word for leaf in batch.leaves):
+            # What nobody holds any more was let go of, and its memory is anybody's.
+            held = [leaf for leaf in batch.leaves if leaf.tensor() is not None]
+            if any(words.get(leaf.address, leaf.word) != leaf.word for leaf in held):
                 self._lost.setdefault(place, batch)
 
     def _in_place_of_another(self, batch: _Batch, step: int) -> list[Finding]:

@@ -72,6 +72,8 @@ class SampleCheck(Check):
         repeats = self._repeats.get(end.loader)
         lost, self._lost = self._lost, []
         failed, self._failed = self._failed, ()
+        order = self._orders.get(end.loader)
+        same = order.ended(end.epoch, whole=end.whole) if order is not None else None
         if (end.loader, end.epoch) in self._told or repeats is None:
             return ()
         finding = None
@@ -79,6 +81,7 @@ class SampleCheck(Check):
             finding = judge_lost(lost, end, rank=self._rank)
         elif repeats.is_whole(end.epoch):
             finding = judge_missing(repeats.seen, end, rank=self._rank, failed=failed)
+        finding = finding or same
         return [] if finding is None else [finding]
 
     def at_end(self, step: int) -> Sequence[Finding]:

@@ -129,6 +129,10 @@ class Data:
         """Take note of a pass; returns its number."""
         self._sweep()
         entry = self._going[hooks]
+        if hasattr(hooks.loader, "dataset"):
+            self._fence(
+                self._announce, entry, hooks.loader
+            )  # Workers that are kept: it may differ.
         entry.broken_off, entry.left = entry.broken_off + entry.left, False
         number, entry.passes = entry.passes, entry.passes + 1
         return number

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.guard.samples.passing import Beginning, Keys, Pass, keys_of
-from everybit.guard.samples.promise import expected_order, is_iterable
+from everybit.guard.samples.promise import Known, expected_order, is_iterable
 from everybit.probe.samples import Collating, Facts, begin_of, opened
 from everybit.probe.samples.collating import Begin
 
@@ -257,7 +257,11 @@ class Hooks:
         order = self.current.expected
         if order is None or not getattr(self._iterator(), "_in_order", True):
             return None
-        return tuple(islice(order, count))
+        keys = tuple(islice(order, count))
+        if len(keys) < count and isinstance(order, Known):
+            self.current.expected = None  # It is known no further.
+            return None
+        return keys
 
     def _take(self, *, resumed: bool) -> Any:
         if self.current.ended:

@@ -7,6 +7,8 @@ Only samplers of torch's own classes are read: a class of the program's may do a
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,7 +24,7 @@ from torch.utils.data import (
 from everybit.core.samples import Order, Promise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 
 _TWINS: Final[dict[str, type]] = {
@@ -30,6 +32,8 @@ _TWINS: Final[dict[str, type]] = {
     "BatchSampler": BatchSampler,
     "StatefulDistributedSampler": DistributedSampler,
 }
+#: Keys that torch's RandomSampler draws at a time with replacement.
+_PIECE: Final = 32
 
 
 def promise_of(loader: Any) -> Promise:
@@ -86,8 +90,32 @@ def expected_order(loader: Any) -> Iterator[int] | None:
 
     Returns:
         The keys, one at a time; None where it is no sampler of torch's own, or its generator is on
-        an accelerator.
+        an accelerator. A `Known` ends where the sampler is to draw once more, from a generator that
+        the program may have drawn from by then.
     """
+    order = _order(loader)
+    if order is None:
+        return None
+    # The sampler is about to draw; by the first batch weights and indices may have been written.
+    first = list(islice(order, 1))
+    return Known(first, order) if isinstance(order, Known) else chain(first, order)
+
+
+class Known(Iterator[int]):
+    """The part of an order that is known as a pass begins.
+
+    Args:
+        parts: Its parts, one after the other.
+    """
+
+    def __init__(self, *parts: Iterable[int]) -> None:
+        self._keys = chain(*parts)
+
+    def __next__(self) -> int:
+        return next(self._keys)
+
+
+def _order(loader: Any) -> Iterator[int] | None:
     sampler, _ = _sampler_of(loader)
     kind = type(sampler)
     if kind is SequentialSampler:
@@ -112,6 +140,9 @@ def expected_order(loader: Any) -> Iterator[int] | None:
     copied = copy.copy(sampler)
     copied.generator = twin
     order: Iterator[int] = iter(copied)
+    if kind is RandomSampler and generator is not None:
+        size = _PIECE if sampler.replacement else len(sampler.data_source)
+        return Known(islice(order, size))
     return order
 
 
