@@ -17,6 +17,12 @@ def test_another_optimizer_is_told_by_its_class_and_not_by_each_setting() -> Non
     ]
 
 
+def test_the_mode_of_the_model_itself_has_a_name() -> None:
+    sides = [{"modes": {"": mode}} for mode in ("eval", "train")]
+    (found,) = compare_configurations(*sides)
+    assert (found.entry, found.before, found.after) == ("configuration.modes", "eval", "train")
+
+
 def test_settings_of_an_optimizer_that_both_have_are_all_told() -> None:
     found = compare_configurations(_with("SGD", lr=0.1), _with("SGD", lr=0.2, nesterov=True))
     assert [each.entry.rpartition(".")[2] for each in found] == ["lr", "nesterov"]

@@ -87,6 +87,12 @@ def test_the_gravest_comes_first():
     assert found == ["git.commit", "threads.n", "system.kernel"]
 
 
+def test_a_lock_file_on_one_side_is_named():
+    a, b = {"lock": {"uv.lock": "1", "a.txt": "2"}}, {"lock": {"absent": "no lock file"}}
+    (found,) = compare_environments(a, b)
+    assert (found.before, found.after) == ("a.txt, uv.lock", "no lock file")
+
+
 def test_a_record_of_an_earlier_release_lacks_sections_and_breaks_no_promise():
     (skipped,) = uncompared({"lock": {"uv.lock": "1"}}, {})
     assert not skipped.promised

@@ -545,6 +545,18 @@ def test_weights_loaded_without_the_optimizer_name_its_state(swapped, prefix) ->
     assert found.findings[0].evidence["forgotten"] == ["AdamW::exp_avg::w"]
 
 
+def test_an_evaluation_of_a_checkpoint_forgot_no_optimizer() -> None:
+    begun = replace(table(Link.UPDATE, STATE[:2], 2), link=Link.INIT)
+    records = [
+        replace(record(k), optimizer="", tables=(table(Link.OUTPUT, ("0[0]",), k),))
+        for k in range(3)
+    ]
+    side = rank_side(records, starts=[(0, (begun,))], reread=lambda: iter(records))
+    found = diff_runs(run(whole()), run(side, name="B"))
+    assert found.first is not None
+    assert found.first.kind == "init"
+
+
 def test_other_initial_weights_are_still_initial() -> None:
     other = whole()
     starts = [(0, (table(Link.INIT, ("w", "b"), 0, w=77),))]

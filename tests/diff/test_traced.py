@@ -80,6 +80,10 @@ def test_the_call_that_parts_first_is_named() -> None:
     assert found.first.where.step == 3
     assert found.first.kind == "corruption"  # three steps agreed, and nothing on record differs
     assert found.first.certainty == "weak"  # how many elements moved is not on record
+    before = CALLS[CALLS.index("fc2()") - 1].removesuffix("()")
+    assert f"fc2's output ({before}'s output, just before it, agrees)" in found.findings[0].message
+    first = [traced(k, forward=CALLS if k == 3 else ()) for k in range(6)]
+    assert "just before" not in compare(whole(), side(first)).findings[0].message
 
 
 def test_sums_make_it_few_elements_of_one_tensor() -> None:

@@ -68,6 +68,14 @@ def test_equal_runs_in_other_folders_are_clean(tmp_path) -> None:
     assert verdict.ok
     assert verdict.to_json()["first"] is None
     assert verdict.to_json()["explained_by"] == []
+    assert "another run" not in {each.what for each in verdict.coverage.skipped}
+
+
+def test_one_folder_under_two_names_is_told(tmp_path) -> None:
+    write_run(tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    verdict = diff(tmp_path / "a", tmp_path / "link")
+    assert "another run" in {each.what for each in verdict.coverage.skipped}
     assert verdict.exit_code() == 0
     assert verdict.stats["steps"] == 6
 

@@ -122,6 +122,9 @@ def _diff_runs(a: Path, b: Path, *, zooming: Callable[[str, int, int], None] | N
         outcome = replace(outcome, comparison={"evaluation": evaluation})
     # Asked only now: damage inside an intact frame shows once it has been read.
     skipped = [skip for run, side in zip(runs, "AB", strict=True) for skip in _not_read(run, side)]
+    if a.samefile(b):
+        why = "A and B are one folder: a record agrees with itself, whatever the run computed"
+        skipped.append(Skipped(what="another run", why=why, promised=False))
     return replace(outcome, coverage=outcome.coverage + Coverage(skipped=tuple(skipped)))
 
 

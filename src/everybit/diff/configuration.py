@@ -78,7 +78,8 @@ def compare_configurations(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[D
     flat = _flat(a), _flat(b)
     return [
         Difference(
-            entry=_PREFIX + ".".join(path),
+            # The model itself has no name: its mode is `modes`, not `modes.`.
+            entry=(_PREFIX + ".".join(path)).rstrip("."),
             before=flat[0].get(path),
             after=flat[1].get(path),
             kind="configuration",

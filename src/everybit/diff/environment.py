@@ -121,8 +121,9 @@ def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Dif
         lacking = f"{section}.{ABSENT}"
         if (lacking in before) is not (lacking in after):
             # One difference, whatever the other side has in that section.
-            before = {lacking: before.get(lacking, "present")}
-            after = {lacking: after.get(lacking, "present")}
+            before, after = (
+                {lacking: side.get(lacking, _held(section, side))} for side in (before, after)
+            )
         differences += [
             Difference(
                 entry=entry,
@@ -134,6 +135,13 @@ def compare_environments(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Dif
             if before.get(entry, _ABSENT) != after.get(entry, _ABSENT)
         ]
     return sorted(_folded(differences), key=lambda difference: difference.rank)
+
+
+def _held(section: str, entries: Mapping[str, Any]) -> str:
+    """Say what a section holds that the other side lacks; lock files by their names."""
+    if section != "lock":
+        return "present"
+    return ", ".join(sorted(entry.removeprefix(f"{section}.") for entry in entries))
 
 
 def num_compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:

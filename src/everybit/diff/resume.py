@@ -115,6 +115,8 @@ def align_resumed(
                 sides[number] = _shifted(begun, offset)
                 return sides[0], sides[1], shift, None
         for number in (1, 0):
+            if _only_evaluates(sides[number]):
+                continue
             forgotten = _find_weights(held[number], sides[1 - number], "AB"[number])
             if forgotten is not None:
                 return sides[0], sides[1], None, forgotten
@@ -176,6 +178,16 @@ def _find_weights(state: TensorTable, other: RankSide, side: str) -> Forgotten |
         if forgotten and all(_weights_held(state, ours, table) for table in updates):
             return Forgotten(side=side, after=record.step, state=tuple(forgotten))
     return None
+
+
+def _only_evaluates(side: RankSide) -> bool:
+    """Whether a side has no optimizer: it needs no optimizer state of a checkpoint."""
+    first = next(iter(side.reread()), None) if side.reread is not None else None
+    return (
+        first is not None
+        and not first.optimizer
+        and any(table.link is Link.OUTPUT for table in first.tables)
+    )
 
 
 def _weights_held(state: TensorTable, ours: dict[str, int], update: TensorTable) -> bool:

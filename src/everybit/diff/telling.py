@@ -52,7 +52,7 @@ def _difference(parting: Parting) -> str:
             values = [repr(side[number]) for side in parting.losses]
         return f"{values[0]} in A, {values[1]} in B"
     if count:
-        text = f"{_shown(first.link, first.differing[0][0])}; "
+        text = f"{_shown(first.link, first.differing[0][0])}{_just_before(parting)}; "
         text += f"{count} of {first.num_compared} values differ"
         return f"{first.fact}; {text}" if first.fact else text
     if first.fact:
@@ -60,6 +60,23 @@ def _difference(parting: Parting) -> str:
     side, names = ("A", first.only_a) if first.only_a else ("B", first.only_b)
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{_shown(first.link, names[0])}{more} recorded in {side} only"
+
+
+def _just_before(parting: Parting) -> str:
+    """Name the last output that agrees: what differs was computed between the two."""
+    if parting.link is not Link.FORWARD or parting.records is None:
+        return ""
+    one, other = (
+        {name: word for table in each.tables if table.link is Link.FORWARD for name, word in table}
+        for each in parting.records
+    )
+    names = list(one)
+    at = names.index(parting.first_name) if parting.first_name in one else 0
+    name = names[at - 1] if at else ""
+    traced = parse_trace_name(name)
+    if traced is None or one[name] != other.get(name):
+        return ""
+    return f" ({shown(traced)}, just before it, agrees)"
 
 
 def _first_loss(losses: tuple[tuple[float, ...], tuple[float, ...]]) -> int | None:
@@ -177,7 +194,8 @@ def remedy_of(
         )
     advice = {
         DivergenceKind.INIT: "Seed before the model is built, or start both from one checkpoint.",
-        DivergenceKind.DATA: "Compare the order of the samples and the bytes of the data files.",
+        DivergenceKind.DATA: "Compare the order of the samples, the bytes of the data files, and "
+        "their preprocessing.",
         DivergenceKind.RNG: "Set the same seeds, and look for code that draws in one run only.",
         DivergenceKind.CONFIG: "Give both runs the same code and settings; `explained_by` lists "
         "what differs.",
