@@ -26,6 +26,7 @@ class Archive(Dataset):
         with zipfile.ZipFile(path, "w") as archive:
             for number, values in enumerate(inputs):
                 archive.writestr(str(number), values.numpy().tobytes())
+        # everybit: ignore[SRC315] the fault that this script shows
         self.archive = zipfile.ZipFile(path)
 
     def __len__(self) -> int:

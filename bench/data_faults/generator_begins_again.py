@@ -17,6 +17,7 @@ RULE = "DAT403"
 class Flipped(Points):
     def __init__(self) -> None:
         super().__init__()
+        # everybit: ignore[SRC304] the fault that this script shows
         self.random = random.Random(5)
 
     def __getitem__(self, index: int):

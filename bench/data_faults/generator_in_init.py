@@ -18,6 +18,7 @@ RULE = "DAT403"
 class Noisy(Points):
     def __init__(self) -> None:
         super().__init__()
+        # everybit: ignore[SRC304] the fault that this script shows
         self.rng = np.random.default_rng(0)
 
     def __getitem__(self, index: int):

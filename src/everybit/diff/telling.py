@@ -212,4 +212,9 @@ def remedy_of(
         return advice[judged.kind]
     if judged.kind is DivergenceKind.UNKNOWN and context.explained_by():
         return "Align what `explained_by` lists, and run both again."
+    if judged.kind is DivergenceKind.UNKNOWN and parting.link not in (Link.INIT, Link.LOAD):
+        return (
+            "Find the operation (`everybit diff --zoom`), and look for what it follows that is "
+            "not on record: a file, a variable, a clock."
+        )
     return ""

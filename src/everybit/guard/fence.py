@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from everybit.guard.policy import LOGGER
+from everybit.guard.worker_errors import is_of_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +61,8 @@ class Fence:
                 with _no_modes():
                     return look(*args)
         except Exception as error:
+            if is_of_worker(error):
+                raise  # It is the program's: torch raised it here by chance.
             self.give_up(error)
             return None
         finally:

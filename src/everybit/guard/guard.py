@@ -187,7 +187,7 @@ class Guard(Following):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
-        stopped = None
+        stopped = late = None
         if error is None or isinstance(error, SystemExit):
             try:
                 self._course.test()
@@ -195,13 +195,18 @@ class Guard(Following):
                 self._response.finish()
             except StoppedError as stop:
                 stopped = stop
-        self._fence(self._data.close)
+        try:
+            self._fence(self._data.close, error)
+        except RuntimeError as raised:  # A worker died just now: torch raises wherever we are.
+            late = raised
         self._data.remove()
         self._watch.remove()
-        end = end_after(stopped or error)
+        end = end_after(stopped or error or late)
         self.close(end.reason, end.code, end.told)
         if stopped is not None:
             raise stopped
+        if late is not None and error is None:
+            raise late
 
     def close(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         """Write coverage and the end record: on leaving the Guard, or from a signal's handler."""

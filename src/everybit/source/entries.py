@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 12
 #: More changes of one dictionary are not followed: what it holds is not known then.
 _MAX_CHANGES: Final = 128
+#: More dictionaries are not followed for one question.
+_MAX_KNOWN: Final = 2_000
 _COPIES: Final = ("copy.copy", "copy.deepcopy", "dict", "collections.OrderedDict")
 
 
@@ -92,9 +94,27 @@ def entries_of(
         frame: The call that is being followed.
         depth: Steps taken so far.
     """
-    if depth > _MAX_DEPTH:
+    following = module.project.following
+    key = (node, use, frame)
+    known = following.entries.get(key)
+    if known is not None and known[0] <= depth:
+        return known[1]
+    if depth > _MAX_DEPTH or len(following.entries) > _MAX_KNOWN:
         return OPEN
+    following.within += 1
+    try:
+        found = _entries(module, node, use, frame, depth)
+        following.entries[key] = (depth, found)
+    finally:
+        following.within -= 1
+        if not following.within:
+            following.entries.clear()
+    return found
 
+
+def _entries(
+    module: Module, node: ast.expr, use: ast.AST, frame: Frame | None, depth: int
+) -> Entries:
     def again(each: ast.expr) -> Entries:
         return entries_of(module, each, use, frame, depth + 1)
 

@@ -145,7 +145,7 @@ def _call(module: Module, node: ast.Call, depth: int, known: Known) -> tuple[Ori
         if isinstance(meaning, Defined) and isinstance(
             meaning.node, ast.FunctionDef | ast.AsyncFunctionDef
         ):
-            for value in returns_of(meaning.node):
+            for value in meaning.module.returns(meaning.node):
                 found += _origins(meaning.module, value, depth + 1, known)
         else:
             found.append((module, node))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from everybit.source.canonical import KNOWN_LIBRARIES, top_level
@@ -13,10 +13,13 @@ from everybit.source.module import Module
 from everybit.source.reading import Refused, SourceFile, read_source
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from everybit.source.entries import Entries
     from everybit.source.leading import Wanted
+    from everybit.source.resolving import Frame
 
 #: A folder with one of these is where a project begins.
 _MARKERS: Final = frozenset(
@@ -40,11 +43,18 @@ class Following:
         depth: Steps open.
         steps: Steps taken since the outermost one began.
         lowest: How deep the outermost step lies whose answer a circle or a bound cut off.
+        within: Dictionaries open: what they hold is being followed.
+        entries: What those were found to hold that belong to one question, and how deep each was
+            asked for: one that was asked for less deeply is at least as well known.
     """
 
     depth: int = 0
     steps: int = 0
     lowest: int = _NOTHING_CUT
+    within: int = 0
+    entries: dict[tuple[ast.AST, ast.AST, Frame | None], tuple[int, Entries]] = field(
+        default_factory=dict
+    )
 
 
 class Project:

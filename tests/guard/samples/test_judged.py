@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -182,8 +183,11 @@ def test_workers_that_all_read_everything(tmp_path: Path) -> None:
 
 
 class Dies(Noisy):
+    at, after = 9, 0.0
+
     def __getitem__(self, index: int) -> Any:
-        if index == 9:
+        if index == self.at:
+            time.sleep(self.after)
             os.kill(os.getpid(), signal.SIGKILL)
         return super().__getitem__(index)
 
@@ -195,6 +199,26 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     (finding,) = guard.findings
     assert finding.rule == "DAT409"
     assert finding.where.worker == 0
+    assert "SIGKILL" in finding.message
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_worker_that_is_killed_while_the_loop_is_elsewhere(held: bool, tmp_path: Path) -> None:
+    held_on: list[Any] = []
+
+    def loop() -> None:
+        samples = Dies()
+        samples.after = 0.5  # The first batch has come by then.
+        iterator = iter(DataLoader(samples, 4, num_workers=2))
+        held_on.extend([iterator] * held)
+        next(iterator)
+        time.sleep(20)  # torch raises here.
+
+    guard = everybit.Guard(torch.nn.Linear(1, 1), run=tmp_path / "r", on_finding="record")
+    with pytest.raises(RuntimeError, match="killed"), guard:
+        loop()
+    (finding,) = guard.findings
+    assert (finding.rule, finding.where.worker) == ("DAT409", 0)
     assert "SIGKILL" in finding.message
 
 

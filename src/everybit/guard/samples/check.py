@@ -37,6 +37,7 @@ class SampleCheck(Check):
         self._repeats: dict[str, RepeatJudge] = {}
         self._orders: dict[str, OrderJudge] = {}
         self._told: set[tuple[str, int]] = set()
+        self._dead: set[tuple[str, int]] = set()
         self._num_batches = 0
         self._num_samples = 0
         self._num_epochs = 0
@@ -103,6 +104,8 @@ class SampleCheck(Check):
             for number, each in enumerate(workers)
             if getattr(each, "exitcode", None)
         }
+        if (loader, current.number) in self._dead:
+            return []
         waiting = {worker: len(asked) for worker, asked in current.sent.items()}
         finding = judge_workers(
             exits,
@@ -114,6 +117,8 @@ class SampleCheck(Check):
             rank=self._rank,
             error=str(error),
         )
+        if finding is not None:
+            self._dead.add((loader, current.number))
         return [] if finding is None else [finding]
 
     def resuming(self, loader: str, plan: Plan) -> None:

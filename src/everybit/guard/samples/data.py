@@ -20,6 +20,7 @@ from everybit.guard.samples.passing import Beginning
 from everybit.guard.samples.positions import Positions
 from everybit.guard.samples.promise import promise_of
 from everybit.guard.samples.resume import Plan
+from everybit.guard.worker_errors import names_worker
 from everybit.probe.samples.streams import mixed
 
 if TYPE_CHECKING:
@@ -118,8 +119,16 @@ class Data:
         """
         self._positions.load(state)
 
-    def close(self) -> None:
-        """Tell of passes that are still going on, and of positions that nobody took up."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Tell of passes that are still going on, and of positions that nobody took up.
+
+        Args:
+            error: What ends the run. Where a worker died while the loop was elsewhere, torch raises
+                there, and no batch is missed.
+        """
+        for hooks in list(self._going):
+            if error is not None and names_worker(error, hooks.workers):
+                self._look_at_workers(hooks, error)
         self._sweep(everything=True)
         self._positions.close()
 
@@ -130,9 +139,8 @@ class Data:
         self._sweep()
         entry = self._going[hooks]
         if hasattr(hooks.loader, "dataset"):
-            self._fence(
-                self._announce, entry, hooks.loader
-            )  # Workers that are kept: it may differ.
+            # Where workers are kept it is not read anew otherwise, and may have changed since.
+            self._fence(self._announce, entry, hooks.loader)
         entry.broken_off, entry.left = entry.broken_off + entry.left, False
         number, entry.passes = entry.passes, entry.passes + 1
         return number

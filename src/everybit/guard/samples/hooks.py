@@ -102,6 +102,7 @@ class Hooks:
         self.complete = False
         self.quiet = False
         self.states: dict[int, States] = dict(plan.states) if plan is not None else {}
+        self._processes: list[Any] = []
         beginning.base_seed = getattr(iterator, "_base_seed", None)
         self.current = Pass(number=0, beginning=beginning, states=dict(self.states))
 
@@ -126,8 +127,9 @@ class Hooks:
 
     @property
     def workers(self) -> list[Any]:
-        """The worker processes."""
-        return list(getattr(self._iterator(), "_workers", ()))
+        """The worker processes; those that the iterator had where it is gone."""
+        iterator = self._iterator()
+        return list(getattr(iterator, "_workers", ())) or self._processes
 
     def tell(self, sink: Sink) -> None:
         """Tell a sink of all that follows."""
@@ -217,6 +219,7 @@ class Hooks:
             self._first = True
             for sink in list(self._sinks):
                 self.current.number = sink.begins(self)
+        self._processes = self.workers
         return self._kind._reset(iterator, loader, first_iter, *args, **kwargs)
 
     def take_raw(self) -> tuple[Keys | None, bool, Facts | None, Any]:
@@ -308,6 +311,7 @@ class Hooks:
     def leave(self) -> None:
         """Take note that the pass was broken off: its iterator is gone, or nobody looks."""
         self._end(whole=False)
+        self._processes = []  # Each holds an open file.
 
 
 def hooks_of(iterator: Any) -> Hooks | None:
