@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from everybit.api.lint import lint
-from everybit.source import imports, leading, resolving
+from everybit.source import entries, imports, leading, resolving
 
 SNIPPETS = Path(__file__).parent / "snippets"
 
@@ -80,3 +80,15 @@ def test_a_check_is_not_left_out_of_a_large_project_that_can_hit(tmp_path):
         together.setdefault(finding.where.path, set()).add(finding.rule)
     for path, rules in alone.items():
         assert together.get(f"{path.parent.name}/{path.name}", set()) == rules, path
+
+
+def test_functions_that_give_dictionaries_are_followed_once_for_a_depth(tmp_path, monkeypatch):
+    lines = ["import torch", "def d0():", "    return {'weights_only': True}"]
+    for number in range(1, 10):
+        below = f"d{number - 1}()"
+        lines += [f"def d{number}():", f"    return {below} | {below} | {below} | {below}"]
+    lines += ["torch.load('a.pt', **d9())"]
+    (tmp_path / "made.py").write_text("\n".join(lines))
+    followed = counted(monkeypatch, entries, "_entries")
+    assert lint(tmp_path).status == "clean"
+    assert 0 < len(followed) < 2_000  # 4 to the power of 9 ways lead to the first of them
