@@ -86,7 +86,7 @@ def test_functions_that_give_dictionaries_are_followed_once_for_a_depth(tmp_path
     lines = ["import torch", "def d0():", "    return {'weights_only': True}"]
     for number in range(1, 10):
         below = f"d{number - 1}()"
-        lines += [f"def d{number}():", f"    return {below} | {below} | {below} | {below}"]
+        lines += [f"def d{number}():", f"    return {below} or {below} or {below} or {below}"]
     lines += ["torch.load('a.pt', **d9())"]
     (tmp_path / "made.py").write_text("\n".join(lines))
     followed = counted(monkeypatch, entries, "_entries")
