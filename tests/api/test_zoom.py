@@ -12,6 +12,8 @@ import pytest
 
 import everybit
 from everybit.api.zoom_overlay import Overlay
+from everybit.api.zoom_take import Take
+from everybit.core.observation import StepRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +121,25 @@ print(json.dumps([open("kept.txt").read(), Path("new.txt").read_text()]))
     assert (tmp_path / "kept.txt").read_text() == "first"
     assert (tmp_path / "gone.txt").exists()
     assert not (tmp_path / "new.txt").exists()
+    # Neither what it made, nor what it added to, is a file that it read of the first run's.
+    assert not (tmp_path / "beside" / ".reads").exists()
+
+
+def test_a_file_that_was_changed_after_the_run_is_told_of_a_computation(tmp_path: Path) -> None:
+    for name, time_s in (("before", 50.0), ("since", 150.0), ("own", 250.0)):
+        (tmp_path / name).write_text("1")
+        os.utime(tmp_path / name, (time_s, time_s))
+    folder = tmp_path / "take"
+    overlay = Overlay(folder / "files", (folder,))
+    for name in ("before", "since", "own", "since", "missing"):
+        assert overlay.place_read(tmp_path / name) == tmp_path / name
+    assert overlay.place_read(0) == 0
+    (folder / "spec.json").write_text("{}")
+    os.utime(folder / "spec.json", (200.0, 200.0))
+    record = StepRecord(step=0, time_s=0.0, duration_s=0.0, guard_s=0.0)
+    done = Take(name="A-1", folder=folder, record=record, settings={})
+    assert done.changed_after(100.0) == [tmp_path / "since"]
+    assert done.changed_after(160.0) == []
 
 
 def test_the_overlay_leaves_descriptors_and_devices_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,20 @@ def test_a_carried_tensor_is_named_as_state(name: str, expected: tuple[str, Any,
     where = first.where
     assert (where.parameter, where.optimizer, where.tensor) == expected
     assert where.link is Link.STATE
+
+
+def test_weak_corruption_does_not_outlive_a_step_that_does_not_repeat() -> None:
+    outcome = _outcome(DivergenceKind.CORRUPTION)
+    assert outcome.first is not None
+    found = Reanchored(how=How.UNREPEATED, step=4, detail="c.json, which A reads, was changed")
+    for certainty, kind in (("weak", "unknown"), ("strong", "corruption")):
+        told = tell_zoomed(
+            replace(outcome, first=replace(outcome.first, certainty=certainty)), found
+        )
+        assert told.first is not None
+        assert told.first.kind == kind
+        assert "c.json" in told.findings[0].message
+        assert "read then" in told.findings[0].remedy
 
 
 @pytest.mark.parametrize(

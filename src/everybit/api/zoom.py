@@ -154,10 +154,14 @@ def _compare(work: _Zoom) -> Reanchored:
     crossed = {"A": _repeats(work, "A", "B"), "B": _repeats(work, "B", "A")}
     for culprit, other in (("B", "A"), ("A", "B")):
         if same[other] and not same[culprit] and crossed[culprit]:
+            if why := _changed_files(work, culprit):
+                return _reanchored(work, How.UNREPEATED, detail=why)
             return _reanchored(work, How.TRANSIENT, side=culprit)
     if not all(same.values()):
         names = " and ".join(name for name, is_same in same.items() if not is_same)
-        return _reanchored(work, How.UNREPEATED, detail=f"{names} gave other bits this time")
+        why = _changed_files(work, *(name for name, is_same in same.items() if not is_same))
+        detail = why or f"{names} gave other bits this time"
+        return _reanchored(work, How.UNREPEATED, detail=detail)
     part = first_operation(work.takes["A"].events(), work.takes["B"].events())
     if part is None:
         return _reanchored(work, How.EQUAL)
@@ -183,7 +187,8 @@ def _one_side(work: _Zoom, name: str) -> Reanchored | None:
     """One side alone can run here: from its state, under the other's settings."""
     other = "B" if name == "A" else "A"
     if not _repeats(work, name, name):
-        return _reanchored(work, How.UNREPEATED, detail=f"{name} gave other bits this time")
+        detail = _changed_files(work, name) or f"{name} gave other bits this time"
+        return _reanchored(work, How.UNREPEATED, detail=detail)
     theirs = _recorded_settings(work.sides[other].environment)
     mine = work.takes[name].settings
     wanted = {key: value for key, value in theirs.items() if mine.get(key) != value}
@@ -211,6 +216,21 @@ def _one_side(work: _Zoom, name: str) -> Reanchored | None:
     why = f"from {name}'s state with {told} the step does not give {other}'s bits either"
     work.skipped.append(Skipped(what="zoom: under the other run's settings", why=why))
     return None
+
+
+def _changed_files(work: _Zoom, *names: str) -> str:
+    """Say which files were changed after a run had computed the step; "" where none was.
+
+    A program that reads another configuration or other data now does not tell what it did then.
+    """
+    told = []
+    for name in names:
+        record = work.records[name]
+        found = work.takes[name].changed_after(record.time_s) if record is not None else []
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            told.append(f"{found[0].name}{more}, which {name} reads, was changed after it ran")
+    return "; ".join(told)
 
 
 def _repeats(work: _Zoom, computed: str, recorded: str) -> bool:

@@ -7,6 +7,7 @@ was written so is read back from there. What a library writes by itself goes whe
 from __future__ import annotations
 
 import builtins
+import contextlib
 import io
 import os
 import sys
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WRITING = frozenset("wax+")
+#: Lists the files that were read, a line each, in the overlay's folder.
+READS = ".reads"
 
 
 class Overlay:
@@ -33,6 +36,7 @@ class Overlay:
         self._folder = folder
         self._spared = tuple(str(path.resolve()) + os.sep for path in (folder, *spared))
         self._open = io.open
+        self._seen: set[str] = set()
 
     def install(self) -> None:
         """Patch; nothing is ever put back."""
@@ -59,9 +63,27 @@ class Overlay:
         there.parent.mkdir(parents=True, exist_ok=True)
         return str(there)
 
+    def place_read(self, path: Any) -> Any:
+        """Return where a file is read; one of the first run's is noted, as it may change."""
+        where = self.place(path, writes=False)
+        if where is path:
+            with contextlib.suppress(TypeError):
+                self._note(os.path.abspath(os.fsdecode(os.fspath(path))))  # noqa: PTH100
+        return where
+
+    def _note(self, full: str) -> None:
+        if full in self._seen or full.startswith((*self._spared, "/dev/", "/proc/")):
+            return
+        if not os.path.isfile(full):  # noqa: PTH113 - asked at every opening
+            return
+        self._seen.add(full)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._open(self._folder / READS, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{full}\n")
+
     def _opened(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         writes = bool(_WRITING & set(mode))
-        where = self.place(file, writes=writes)
+        where = self.place(file, writes=True) if writes else self.place_read(file)
         if writes and where is not file and ("a" in mode or "+" in mode) and "w" not in mode:
             self._bring(file, where)
         return self._open(where, mode, *args, **kwargs)
@@ -70,7 +92,9 @@ class Overlay:
         """What is added to, or changed in place, begins as it is."""
         source, target = Path(os.fsdecode(os.fspath(path))), Path(where)
         if source.is_file() and not target.exists():
-            target.write_bytes(source.read_bytes())
+            # Not a read of the program's own: a log that grows changes no number.
+            with self._open(source, "rb") as file:
+                target.write_bytes(file.read())
 
     def _moving(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def move(src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
@@ -104,7 +128,7 @@ class Overlay:
 
         def load_from(f: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(f, (str, os.PathLike)):
-                f = self.place(f, writes=False)
+                f = self.place_read(f)
             return load(f, *args, **kwargs)
 
         torch.save, torch.load = save_there, load_from  # type: ignore[attr-defined]

@@ -7,15 +7,16 @@ import json
 import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from everybit.api.zoom_overlay import READS
 from everybit.api.zoom_side import command_of, environment_of
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord, TensorTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from everybit.api.zoom_side import Program
 
@@ -53,6 +54,24 @@ class Take:
         with (self.folder / "events.jsonl").open(encoding="utf-8") as file:
             for line in file:
                 yield json.loads(line)
+
+    def changed_after(self, time_s: float) -> list[Path]:
+        """Return the files that it read and that were written between a time and its own start.
+
+        Args:
+            time_s: The time, in seconds since the epoch.
+        """
+        try:
+            read = (self.folder / "files" / READS).read_text(encoding="utf-8").splitlines()
+            began_s = (self.folder / "spec.json").stat().st_mtime
+        except OSError:
+            return []
+        found = []
+        for path in map(Path, read):
+            with contextlib.suppress(OSError):
+                if time_s < path.stat().st_mtime < began_s:
+                    found.append(path)
+        return found
 
     @property
     def held(self) -> str:

@@ -37,10 +37,17 @@ def tell_zoomed(outcome: Outcome, found: Reanchored) -> Outcome:
     proven = "explained_by_finding" in evidence
     if first.kind not in _OPEN or proven or found.how in _UNDECIDED:
         told = first
+        if found.how is How.UNREPEATED and first.certainty == "weak" and not proven:
+            # It stood on the job repeating, or on nothing.
+            told = replace(first, kind=kind, why=why)
+            evidence |= {"kind": str(kind)}
         # Whoever waited for the computation is told what came of it.
         came = why if found.how in _UNDECIDED else _sentence(found)
         message = f"{finding.message}; computed again: {came}"
-        finding = replace(finding, message=message, evidence=evidence)
+        remedy = finding.remedy
+        if found.how is How.UNREPEATED and not proven:
+            remedy = "Put back what it read then (files, variables), and compute it again."
+        finding = replace(finding, message=message, evidence=evidence, remedy=remedy)
     else:
         where = _place(first.where, found)
         told = Divergence(where=where, kind=kind, why=why, certainty=certainty)
