@@ -296,6 +296,8 @@ class Hooks:
     def _begin_order(self) -> None:
         try:
             loader = self._loader()
+            if loader is not None:
+                self.current.beginning.order_begins(loader)
             if self.has_keys and loader is not None:
                 self.current.expected = expected_order(loader)
         except Exception:  # A sampler that cannot be copied: its order is not known.

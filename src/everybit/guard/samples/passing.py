@@ -33,6 +33,8 @@ class Beginning:
         sampler_epoch: What `set_epoch` told it; None where it has no such number.
         base_seed: What workers are seeded with.
         kept: Workers and seed are those of an earlier pass.
+        order: The global streams as the first index was asked for; others may have drawn since.
+        order_generators: Those of the loader and its sampler at that moment.
     """
 
     streams: States
@@ -41,6 +43,8 @@ class Beginning:
     sampler_epoch: int | None = None
     base_seed: int | None = None
     kept: bool = False
+    order: States | None = None
+    order_generators: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, loader: Any, *, kept: bool = False) -> Beginning:
@@ -49,11 +53,16 @@ class Beginning:
         epoch = getattr(sampler, "epoch", None) if hasattr(sampler, "set_epoch") else None
         return cls(
             streams=stream_states({}),
-            generators={name: each.get_state() for name, each in generators_of(loader).items()},
+            generators=_generator_states(loader),
             sampler=_state_of(sampler),
             sampler_epoch=epoch if isinstance(epoch, int) else None,
             kept=kept,
         )
+
+    def order_begins(self, loader: Any) -> None:
+        """Take how the streams stand as the first index is asked for; nothing is drawn."""
+        self.order = stream_states({})
+        self.order_generators = _generator_states(loader)
 
 
 @dataclass(slots=True)
@@ -141,6 +150,10 @@ def _key_of(key: Any) -> tuple[int, bool]:
         return key.__index__(), False  # NumPy's and torch's integers, too
     except (AttributeError, TypeError, RuntimeError):
         return xxhash.xxh3_64_intdigest(repr(key).encode("utf-8", "replace")) & _KEY_BITS, True
+
+
+def _generator_states(loader: Any) -> dict[str, Any]:
+    return {name: each.get_state() for name, each in generators_of(loader).items()}
 
 
 def _state_of(sampler: Any) -> Any:

@@ -185,7 +185,8 @@ class Plan:
             # The seed was drawn in an earlier pass; this one began without.
             restore_states(self._beginning.streams, {})
             _set_generators(loader, self._beginning.generators)
-        self._inner = stream_states({})
+        # Between the making of an iterator and its first index others may draw: a second loader.
+        self._inner = self._beginning.order or stream_states({})
         restore_states(self._outer, {})
 
     def pass_over_indices(self, iterator: Any, hooks: Hooks) -> None:
@@ -193,7 +194,7 @@ class Plan:
         if self._done or not self.live or not hooks.has_keys:
             return
         self._done = True
-        with self._within():
+        with self._within(hooks):
             self._draw(iterator, hooks)
         for _ in range(self.delivered % max(1, iterator._num_workers)):
             next(iterator._worker_queue_idx_cycle)
@@ -202,7 +203,7 @@ class Plan:
         """Pass over what is left to be, as the first batch is asked for; then go on."""
         if self.live and not self._done:
             self._done = True
-            with self._within():
+            with self._within(hooks):
                 if hooks.has_keys:
                     self._draw(iterator, hooks)
                 else:
@@ -212,6 +213,8 @@ class Plan:
             if hooks.current.chain != self.chain and not self.problems:
                 self.problems.append(_why(hooks))
             self._put_back_dataset(hooks.loader)
+            if not iterator._num_workers:  # Workers are asked ahead, and draw that again.
+                _set_generators(hooks.loader, self._position["generators"])
             self._restore()
 
     def _put_back_dataset(self, loader: Any) -> None:
@@ -233,8 +236,10 @@ class Plan:
             self.problems.append(f"the data set has fewer than {self.delivered} batches now")
 
     @contextmanager
-    def _within(self) -> Iterator[None]:
+    def _within(self, hooks: Hooks) -> Iterator[None]:
         outer = stream_states({})
+        if self._beginning.order is not None:
+            _set_generators(hooks.loader, self._beginning.order_generators)
         restore_states(self._inner, {})
         try:
             yield
