@@ -72,6 +72,12 @@ class RepeatJudge:
         """Whether all keys of the epoch are known, from its first batch on."""
         return epoch == self._epoch and self._from_start and not self.unknown
 
+    def ended(self, epoch: int) -> None:
+        """Let go of the keys of an epoch that is over."""
+        if epoch == self._epoch:
+            self.seen = set()
+            self._from_start = False
+
     def _judge_workers(self, record: SampleRecord, promise: Promise) -> Finding | None:
         if not record.sample_digests or record.worker < 0:
             self.unknown = "an iterable data set has no keys"

@@ -17,6 +17,7 @@ from torch.utils.data import (
 )
 
 import everybit
+from everybit.guard.samples.names import MAX_GONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,3 +150,14 @@ def test_memory_of_a_batch_that_was_let_go_of_may_be_used_again(trained: Any) ->
                 update(inputs)
 
     assert trained(loop) == []
+
+
+def test_data_sets_that_are_made_anew_leave_little_behind(tmp_path: Path) -> None:
+    with everybit.Guard(torch.nn.Linear(1, 1), run=tmp_path / "run") as guard:
+        for _ in range(MAX_GONE + 8):
+            for _ in DataLoader(data(8), 8, shuffle=True):
+                pass
+        held = guard.state_dict()["loaders"]
+    assert guard.findings == ()
+    assert MAX_GONE <= len(held) <= MAX_GONE + 1
+    assert not any(judge.seen for judge in guard._data._check._repeats.values())

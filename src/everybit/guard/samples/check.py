@@ -69,21 +69,10 @@ class SampleCheck(Check):
 
     def epoch_end(self, end: EpochEnd) -> Sequence[Finding]:
         """Judge a pass that is over."""
-        self._num_epochs += end.whole
-        repeats = self._repeats.get(end.loader)
-        lost, self._lost = self._lost, []
-        failed, self._failed = self._failed, ()
-        order = self._orders.get(end.loader)
-        same = order.ended(end.epoch, whole=end.whole) if order is not None else None
-        if (end.loader, end.epoch) in self._told or repeats is None:
-            return ()
-        finding = None
-        if lost:
-            finding = judge_lost(lost, end, rank=self._rank)
-        elif repeats.is_whole(end.epoch):
-            finding = judge_missing(repeats.seen, end, rank=self._rank, failed=failed)
-        finding = finding or same
-        return [] if finding is None else [finding]
+        found = self._ended(end)
+        if end.loader in self._repeats:
+            self._repeats[end.loader].ended(end.epoch)
+        return found
 
     def at_end(self, step: int) -> Sequence[Finding]:
         """Tell of loaders that could not go on and delivered nothing since."""
@@ -162,6 +151,23 @@ class SampleCheck(Check):
         return Coverage(
             checked=tuple(each for each in checked if each.count), skipped=tuple(skipped)
         )
+
+    def _ended(self, end: EpochEnd) -> Sequence[Finding]:
+        self._num_epochs += end.whole
+        repeats = self._repeats.get(end.loader)
+        lost, self._lost = self._lost, []
+        failed, self._failed = self._failed, ()
+        order = self._orders.get(end.loader)
+        same = order.ended(end.epoch, whole=end.whole) if order is not None else None
+        if (end.loader, end.epoch) in self._told or repeats is None:
+            return ()
+        finding = None
+        if lost:
+            finding = judge_lost(lost, end, rank=self._rank)
+        elif repeats.is_whole(end.epoch):
+            finding = judge_missing(repeats.seen, end, rank=self._rank, failed=failed)
+        finding = finding or same
+        return [] if finding is None else [finding]
 
     def _resumed(self, delivery: Delivery) -> list[Finding]:
         if not delivery.resumed:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.observation import unique_name
 from everybit.core.samples import Promise
 
 if TYPE_CHECKING:
     from everybit.guard.samples.hooks import Hooks
+
+#: Loaders that are gone, of data sets of their own, whose last position is kept.
+MAX_GONE: Final = 64
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +96,7 @@ class Entries:
             given=bool(name),
         )
         self._entries.append(entry)
+        self._let_go()
         return entry
 
     def rename(self, entry: Entry, name: str) -> None:
@@ -101,6 +105,12 @@ class Entries:
             if other is not entry and other.name == name:
                 other.name = entry.name
         entry.name = name
+
+    def _let_go(self) -> None:
+        """Let go of old positions: a program may make a data set for each epoch, or each shard."""
+        gone = [each for each in self._entries if each.hooks is not None and each.loader() is None]
+        for entry in gone[:-MAX_GONE]:
+            entry.hooks = None
 
     def _free(self, name: str) -> str:
         return unique_name(name, [entry.name for entry in self._entries])
