@@ -29,6 +29,8 @@ def test_an_os_error_is_told_with_advice():
     error = PathError.from_os_error(FileNotFoundError(errno.ENOENT, "No such file"), "x")
     assert error.line() == "x: no such file; check the spelling of the path"
     assert PathError.from_os_error(OSError(), "x").line() == "x: oserror"
+    taken = PathError.from_os_error(FileExistsError(errno.EEXIST, "File exists"), "x")
+    assert taken.line() == "x: file exists; name another place"
 
 
 def test_the_whole_content_or_the_old_one(tmp_path, monkeypatch):

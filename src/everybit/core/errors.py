@@ -63,6 +63,7 @@ _ADVICE: dict[type, str] = {
     PermissionError: "check who may read and write it",
     IsADirectoryError: "name a file in it",
     NotADirectoryError: "a part of the path is a file, not a folder",
+    FileExistsError: "name another place",
 }
 
 
