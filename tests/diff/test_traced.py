@@ -244,6 +244,7 @@ def samples(words, indices=(3, 1, 2), *, batch=5, step=2, **fields) -> SampleRec
         ([samples((1, 2, 4), (3, 1, 7), batch=6)], "data", "one sample", 2),
         ([samples((1, 2), (3, 1), batch=6)], "config", "another batch size", None),
         ([samples((1,), (3,)), samples((2, 3), (1, 2))], "config", "in 1 batches in A", None),
+        ([samples((1, 2, 3)), samples((4,), (7,))], "config", "1 batches in A and 2 in B", None),
         ([samples((1, 2, 3))], "data", "between delivery and use", None),
     ],
 )

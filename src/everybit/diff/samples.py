@@ -82,7 +82,7 @@ def tell_samples(a: Sequence[SampleRecord], b: Sequence[SampleRecord]) -> Sample
         at = _first(indices[0], indices[1])
         return _data("the same samples in another order", indices[0][at])
     if len(one) != len(other):
-        return _other_size(*indices)
+        return _other_size(*indices, batches=(len(a), len(b)))
     counts = Counter(indices[0]), Counter(indices[1])
     only = [list((counts[n] - counts[1 - n]).elements()) for n in (0, 1)]
     count = "one sample" if len(only[0]) == 1 else f"{len(only[0])} of {len(one)} samples"
@@ -142,18 +142,19 @@ def _without_indices(a: Sequence[SampleRecord], b: Sequence[SampleRecord]) -> Sa
     if Counter(digests[0]) == Counter(digests[1]):
         return _data("the same samples in another order")
     if len(digests[0]) != len(digests[1]):
-        return _other_size(*digests)
+        return _other_size(*digests, batches=(len(a), len(b)))
     num = sum(x != y for x, y in zip(*digests, strict=True))
     return _data(f"{num} of {len(digests[0])} samples have other bytes")
 
 
-def _other_size(a: Sequence[int], b: Sequence[int]) -> SampleStory:
+def _other_size(a: Sequence[int], b: Sequence[int], *, batches: tuple[int, int]) -> SampleStory:
     sizes = f"{len(a)} samples in A and {len(b)} in B"
     common = min(len(a), len(b))
     same = ", in the same order" if list(a[:common]) == list(b[:common]) else ""
-    return SampleStory(
-        kind=DivergenceKind.CONFIG, why=f"the step takes {sizes}{same}: another batch size"
-    )
+    how = "another batch size"
+    if batches[0] != batches[1]:
+        how = f"{batches[0]} batches in A and {batches[1]} in B: gradients accumulate otherwise"
+    return SampleStory(kind=DivergenceKind.CONFIG, why=f"the step takes {sizes}{same}: {how}")
 
 
 def _data(why: str, sample: int | None = None) -> SampleStory:
