@@ -245,6 +245,14 @@ def test_what_is_no_seed_is_refused_and_nothing_is_seeded(seed):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_a_whole_number_of_numpys_is_a_seed():
+    seeded = everybit.seed_everything(np.int64(5), deterministic="off")
+    first = torch.rand(2).tolist(), random.random()
+    assert type(seeded.seed) is int
+    everybit.seed_everything(5, deterministic="off")
+    assert first == (torch.rand(2).tolist(), random.random())
+
+
 def test_other_refusals(monkeypatch):
     with pytest.raises(UsageError, match="strict, warn, off"):
         everybit.seed_everything(1, deterministic="yes")

@@ -59,7 +59,7 @@ def seed_everything(
         UsageError: `seed` or `deterministic` is no such value, or `RANK` and `WORLD_SIZE`
             contradict each other.
     """
-    _check(seed, deterministic)
+    seed = _check(seed, deterministic)
     rank, num_ranks = rank_and_world(os.environ)
     done: list[Setting] = []
     left: list[NotSet] = []
@@ -99,7 +99,7 @@ def seed_this_rank(seed: int) -> int:
     Raises:
         UsageError: `seed` is no such value.
     """
-    _check(seed, "off")
+    seed = _check(seed, "off")
     own = mixed_seed(seed, rank_and_world(os.environ)[0])
     _seed_process(own, [])
     return own
@@ -205,8 +205,12 @@ def _first_environment() -> Mapping[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _check(seed: int, deterministic: str) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _MAX_SEED:
+def _check(seed: int, deterministic: str) -> int:
+    """Return the seed as Python's own integer: NumPy's is one, too."""
+    import numpy as np
+
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed <= _MAX_SEED:
         raise UsageError(
             f"seed {seed!r} is no whole number from 0 to 2^63 - 1", where="seed_everything"
         )
@@ -216,3 +220,4 @@ def _check(seed: int, deterministic: str) -> None:
             where="seed_everything",
             todo=f"choose one of {', '.join(_MODES)}",
         )
+    return int(seed)
