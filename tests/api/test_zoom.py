@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ import everybit
 from everybit.api.zoom_overlay import Overlay
 from everybit.api.zoom_take import Take
 from everybit.core.observation import StepRecord
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRAIN = """
 import os
@@ -146,3 +144,5 @@ def test_the_overlay_leaves_descriptors_and_devices_alone(tmp_path: Path) -> Non
     overlay = Overlay(tmp_path, ())
     assert overlay.place(3, writes=True) == 3
     assert overlay.place("/dev/null", writes=True) == "/dev/null"
+    if Path("/dev/shm").is_dir():
+        assert overlay.place("/dev/shm/x", writes=True) == str(tmp_path / "dev/shm/x")

@@ -53,7 +53,7 @@ class Overlay:
             full = os.path.abspath(os.fsdecode(os.fspath(path)))  # noqa: PTH100 - links stay
         except TypeError:
             return path  # A descriptor, or a file.
-        if full.startswith((*self._spared, "/dev/", "/proc/")):
+        if self._is_left(full):
             return path
         there = self._folder / full.lstrip(os.sep)
         if not writes:
@@ -62,6 +62,12 @@ class Overlay:
             return path  # As it would have failed.
         there.parent.mkdir(parents=True, exist_ok=True)
         return str(there)
+
+    def _is_left(self, full: str) -> bool:
+        """Whether a path is no file of the program's: a device, or this process's own."""
+        if full.startswith("/dev/shm/"):  # Plain files in memory; the library's own pass us by.
+            return full.startswith(self._spared)
+        return full.startswith((*self._spared, "/dev/", "/proc/"))
 
     def place_read(self, path: Any) -> Any:
         """Return where a file is read; one of the first run's is noted, as it may change."""
@@ -72,7 +78,7 @@ class Overlay:
         return where
 
     def _note(self, full: str) -> None:
-        if full in self._seen or full.startswith((*self._spared, "/dev/", "/proc/")):
+        if full in self._seen or self._is_left(full):
             return
         if not os.path.isfile(full):  # noqa: PTH113 - asked at every opening
             return
