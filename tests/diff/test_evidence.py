@@ -61,6 +61,7 @@ def test_broad_and_beyond_rounding_is_no_noise() -> None:
 
 def test_broad_rounding_with_nothing_to_cause_it_is_not_called_corruption() -> None:
     assert judged(evidence(62, 2e-7, repeats=REPEATS), settled=True)[0] == "unknown"
+    assert judged(evidence(62, 0.8, repeats=REPEATS), settled=True)[0] == "unknown"
     assert judged(evidence(62, 2e-7))[0] == "unknown"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from everybit.core.finding import Certainty, Location, Severity
+from everybit.core.finding import Certainty, Location
 from everybit.core.link import Link
 from everybit.core.rule import rule
 
@@ -82,7 +82,6 @@ def judge_handles(
                     "name": handle.name,
                     "num_workers": num_workers,
                 },
-                severity=None if is_file else Severity.WARNING,
                 certainty=None if is_file else Certainty.WEAK,
             )
         )

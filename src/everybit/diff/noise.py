@@ -125,6 +125,9 @@ def _real(evidence: Evidence, size: str, told: str) -> Weighed:
     if size == "within" and is_broad(evidence):
         why = f"{proof}; it looks like rounding in another order, whose cause is not on record"
         return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
+    if is_broad(evidence) and not _by_tensor(evidence):
+        why = f"{proof}; damage is seldom so broad, and code that follows a file or a clock is"
+        return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
     return _weighed(
         "CORRUPTION",
         "WEAK",

@@ -17,9 +17,11 @@ What to do:
     `x /= 255`).
 
 Known false alarms:
-    A stream that cannot be seen, drawn from for a few samples only. Where many samples differ and
-    nothing was seen to write them, the reading itself may be random: that is no finding, and the
-    coverage says so.
+    A program that changes its data on purpose: a loop that writes into what the dataset holds, a
+    dataset that follows an attribute which the loop sets (its epoch, say). That is why it is a
+    warning. A stream that cannot be seen, drawn from for a few samples only. Where many samples
+    differ and nothing was seen to write them, the reading itself may be random: that is no finding,
+    and the coverage says so.
 """
 
 from everybit.core.finding import Certainty, Severity
@@ -28,7 +30,7 @@ from everybit.core.rule import Rule
 RULE = Rule(
     id="DAT406",
     slug="sample-changed",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     certainty=Certainty.STRONG,
     remedy="Read the sample again from its source, and look for operations in place on it.",
     doc=__doc__,

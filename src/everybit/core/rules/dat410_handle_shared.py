@@ -17,8 +17,9 @@ What to do:
     which have no position.
 
 Known false alarms:
-    None known for files. Connections that no worker uses: those findings are a `warning` of
-    certainty `weak`.
+    Workers that open the file anew, while the process that made them reads the dataset too: the
+    position moves by its reads alone. That is why it is a warning. Connections that no worker
+    uses: those findings are of certainty `weak`.
 """
 
 from everybit.core.finding import Certainty, Severity
@@ -27,7 +28,7 @@ from everybit.core.rule import Rule
 RULE = Rule(
     id="DAT410",
     slug="handle-shared",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     certainty=Certainty.STRONG,
     remedy="Open files and connections in the worker, on the first read.",
     doc=__doc__,
