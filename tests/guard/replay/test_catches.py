@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -170,13 +171,12 @@ class Flaky(nn.Module):
     def __init__(self, *, only_first: bool) -> None:
         super().__init__()
         self.last = nn.Linear(4, 4)
-        self.count = [[0]]  # Deeper than what is put back.
+        self.count = itertools.count(1)  # Nothing that could be put back.
         self.only_first = only_first
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.count[0][0] += 1
-        first = self.count[0][0] == 1
-        return self.last(x) * (1 + first if self.only_first else self.count[0][0])
+        number = next(self.count)
+        return self.last(x) * (1 + (number == 1) if self.only_first else number)
 
 
 @pytest.mark.parametrize("only_first", [False, True])

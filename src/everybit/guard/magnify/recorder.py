@@ -11,7 +11,7 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 from torch.utils._pytree import tree_flatten
 
 from everybit.guard.magnify.event import Event
@@ -88,12 +88,14 @@ class Recorder:
         self._module_names = {id(module): name for name, module in self._modules()}
 
     def stop(self) -> None:
-        """End. The mode stays where it is, and passes everything on: others may lie above it."""
+        """End. Where another mode lies above it the mode stays, and passes everything on."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
         if self._mode is not None:
             self._mode.active = False
+            if _get_current_dispatch_mode() is self._mode:
+                self._mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
     @property
     def notes_operations(self) -> bool:
