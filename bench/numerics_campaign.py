@@ -358,7 +358,7 @@ def labels_shuffled_in_one_batch_of_a_learned_task():
     return _at(loop, "batch", act)
 
 
-@fault("NUM501")
+@fault("DAT408")
 def batch_with_a_nan():
     def act(_, batch):
         batch[0][3, 2] = torch.nan
