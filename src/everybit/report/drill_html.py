@@ -9,6 +9,7 @@ from everybit.report.drill_cells import grid_of, loss_text, rules_text, share_te
 from everybit.report.markup import Markup, join, tag
 from everybit.report.masthead import draw_bar
 from everybit.report.safe_text import printable
+from everybit.report.sections import draw_section
 from everybit.report.sections_html import clock_text, draw_region
 from everybit.report.self_contained import draw_head, read_file
 from everybit.report.timelines_data import as_script_text
@@ -44,7 +45,7 @@ def render_drill_page(table: Mapping[str, Any], *, made_at_s: float) -> str:
         tag(
             "main",
             _answer(table),
-            [_section(key, lead, content) for key, lead, content in sections],
+            [draw_section(key, lead, content) for key, lead, content in sections],
             id="main",
             tabindex=-1,
         ),
@@ -80,17 +81,6 @@ def _answer(table: Mapping[str, Any]) -> Markup:
         class_=f"verdict {'error' if alarms or missed else 'good'}",
         id="verdict",
         aria_labelledby="verdict-title",
-    )
-
-
-def _section(key: str, lead: Markup | None, content: Markup) -> Markup:
-    heading = tag("h2", tell(f"section.{key}"), id=f"section-{key}")
-    return tag(
-        "section",
-        tag("div", heading, tag("p", lead) if lead else None, class_="lead"),
-        content,
-        id=key,
-        aria_labelledby=f"section-{key}",
     )
 
 

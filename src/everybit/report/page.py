@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from everybit.report.catalogue import WORDS
 from everybit.report.chain_html import draw_chain
 from everybit.report.findings_html import NUM_SHOWN, draw_findings
 from everybit.report.markup import Markup, join, tag
@@ -12,6 +11,7 @@ from everybit.report.masthead import draw_bar, draw_verdict
 from everybit.report.next_steps import suggest_steps
 from everybit.report.ranks_html import draw_ranks
 from everybit.report.safe_text import printable
+from everybit.report.sections import draw_section, script_words
 from everybit.report.sections_html import (
     clock_text,
     draw_coverage,
@@ -19,7 +19,6 @@ from everybit.report.sections_html import (
     draw_next,
 )
 from everybit.report.self_contained import draw_head, read_file
-from everybit.report.timelines_data import as_script_text
 from everybit.report.timelines_html import draw_timelines
 from everybit.report.words import Said, say, tell
 
@@ -29,19 +28,6 @@ if TYPE_CHECKING:
     from everybit.core.verdict import Verdict
     from everybit.report.run_summary import LogSummary
     from everybit.report.timelines import Timelines
-
-#: Words that the script says itself.
-_SCRIPT_WORDS: Final = (
-    "copy",
-    "copied",
-    "chart.all",
-    "chart.at",
-    "chart.at.steps",
-    "chart.not_finite",
-    "marker",
-    "marker.more",
-    "range",
-)
 
 
 def render_page(
@@ -85,7 +71,10 @@ def render_page(
         tag(
             "main",
             draw_verdict(verdict, logs),
-            [_section(key, lead, content) for key, lead, content in sections],
+            [
+                draw_section(key, tell(lead) if lead else None, content)
+                for key, lead, content in sections
+            ],
             id="main",
             tabindex=-1,
         ),
@@ -94,7 +83,7 @@ def render_page(
             tag("p", tell("footer", version=version, when=clock_text(made_at_s))),
             tag("p", tell("footer.private")),
         ),
-        tag("script", _words(verdict, run), type="application/json", id="words"),
+        tag("script", script_words(_title(verdict, run)), type="application/json", id="words"),
         [tag("script", script) for script in scripts],
     ]
     head = draw_head(_title(verdict, run).en, style, scripts)
@@ -104,23 +93,6 @@ def render_page(
 
 def _title(verdict: Verdict, run: str) -> Said:
     return say("title", status=say(f"status.{verdict.status}"), run=printable(run))
-
-
-def _words(verdict: Verdict, run: str) -> Markup:
-    title = _title(verdict, run)
-    words = {key: WORDS[key] for key in _SCRIPT_WORDS}
-    return as_script_text({**words, "title": (title.en, title.zh)})
-
-
-def _section(key: str, lead: str | None, content: Markup) -> Markup:
-    heading = tag("h2", tell(f"section.{key}"), id=f"section-{key}")
-    return tag(
-        "section",
-        tag("div", heading, tag("p", tell(lead)) if lead else None, class_="lead"),
-        content,
-        id=key,
-        aria_labelledby=f"section-{key}",
-    )
 
 
 def _environment(logs: Sequence[LogSummary]) -> Markup:

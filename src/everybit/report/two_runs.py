@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from everybit.report.catalogue import WORDS
 from everybit.report.findings_html import NUM_SHOWN, draw_findings
 from everybit.report.markup import Markup, join, tag
 from everybit.report.masthead import draw_bar
 from everybit.report.place import describe_place
 from everybit.report.safe_text import printable
+from everybit.report.sections import draw_section, script_words
 from everybit.report.sections_html import clock_text, draw_coverage
 from everybit.report.self_contained import draw_head, read_file
-from everybit.report.timelines_data import as_script_text
 from everybit.report.timelines_html import draw_timelines
 from everybit.report.two_parts import draw_explained, draw_modules, draw_samples, draw_strips
 from everybit.report.words import prose, say, tell
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
     from everybit.core.verdict import Verdict
     from everybit.report.timelines import Timelines
     from everybit.report.two_parts import ModuleRow, Strips
-
-_SCRIPT_WORDS: Final = (
-    "copy",
-    "copied",
-    "chart.all",
-    "chart.at",
-    "chart.at.steps",
-    "chart.not_finite",
-    "marker",
-    "marker.more",
-    "range",
-)
 
 
 def render_two_runs(
@@ -74,14 +61,13 @@ def render_two_runs(
     evaluation: Any = (verdict.comparison or {}).get("evaluation")
     if evaluation:
         sections.insert(0, ("samples", None, draw_samples(evaluation)))
-    words = {**{key: WORDS[key] for key in _SCRIPT_WORDS}, "title": (title.en, title.zh)}
     body = [
         tag("a", tell("skip"), href="#main", class_="skip"),
         draw_bar([key for key, _, _ in sections], {}, title.en),
         tag(
             "main",
             _answer(verdict),
-            [_section(key, lead, content) for key, lead, content in sections],
+            [draw_section(key, lead, content) for key, lead, content in sections],
             id="main",
             tabindex=-1,
         ),
@@ -91,7 +77,7 @@ def render_two_runs(
             tag("p", tell("footer", version=version, when=clock_text(made_at_s))),
             tag("p", tell("footer.private")),
         ),
-        tag("script", as_script_text(words), type="application/json", id="words"),
+        tag("script", script_words(title), type="application/json", id="words"),
         [tag("script", script) for script in scripts],
     ]
     page = tag("html", draw_head(title.en, style, scripts), tag("body", body), lang="en")
@@ -124,15 +110,4 @@ def _answer(verdict: Verdict) -> Markup:
         class_=f"verdict {'good' if first is None else 'error'}",
         id="verdict",
         aria_labelledby="verdict-title",
-    )
-
-
-def _section(key: str, lead: Markup | None, content: Markup) -> Markup:
-    heading = tag("h2", tell(f"section.{key}"), id=f"section-{key}")
-    return tag(
-        "section",
-        tag("div", heading, tag("p", lead) if lead else None, class_="lead"),
-        content,
-        id=key,
-        aria_labelledby=f"section-{key}",
     )
