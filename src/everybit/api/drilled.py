@@ -164,8 +164,8 @@ def _outcome(
     raised: str,
     clean: Mapping[str, Any],
 ) -> Outcome:
-    from everybit.drill.judging import outcome_of
-    from everybit.drill.trial import Fate, Outcome, Site
+    from everybit.drill.judging import outcome_of, outcome_of_clean
+    from everybit.drill.trial import Site
 
     trained = training.trained
     if trial.site is not Site.CLEAN:
@@ -180,19 +180,14 @@ def _outcome(
             raised=raised,
             absent=planted.absent if planted else "no optimizer was built",
         )
-    same = trained.words == clean["words"]
-    alarms = [f for f in findings if f.severity != "note"]
-    return Outcome(
-        trial=trial,
-        fate=Fate.CLEAN if same and not alarms and not raised else Fate.ALARM,
-        rules=tuple(dict.fromkeys(f.rule for f in findings)),
-        same_end=same,
-        loss=trained.loss,
+    return outcome_of_clean(
+        trial,
+        findings,
+        trained=trained,
+        clean_words=clean["words"],
         clean_loss=clean["loss"],
-        steps=len(trained.words),
-        seconds=trained.seconds,
         bare_seconds=clean["seconds"],
-        detail=raised or ("" if same else "the guarded run has other bits than the bare one"),
+        raised=raised,
     )
 
 

@@ -96,3 +96,40 @@ def elements_of(where: Location) -> frozenset[int]:
     if where.elements is not None:
         return frozenset(where.elements)
     return frozenset(e for start, end in where.element_ranges or () for e in range(start, end))
+
+
+def outcome_of_clean(
+    trial: Trial,
+    findings: Sequence[Finding],
+    *,
+    trained: Trained,
+    clean_words: Sequence[int],
+    clean_loss: float | None,
+    bare_seconds: float,
+    raised: str = "",
+) -> Outcome:
+    """Return what became of a run without a fault: an alarm, where anything but a note was told.
+
+    Args:
+        trial: What was tried.
+        findings: All findings of the run.
+        trained: The bits of the guarded run.
+        clean_words: Those of the bare one, step by step.
+        clean_loss: Its last loss.
+        bare_seconds: How long it took.
+        raised: The error that ended the guarded run, or "".
+    """
+    same = trained.words == clean_words
+    alarms = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    return Outcome(
+        trial=trial,
+        fate=Fate.CLEAN if same and not alarms and not raised else Fate.ALARM,
+        rules=tuple(dict.fromkeys(finding.rule for finding in findings)),
+        same_end=same,
+        loss=trained.loss,
+        clean_loss=clean_loss,
+        steps=len(trained.words),
+        seconds=trained.seconds,
+        bare_seconds=bare_seconds,
+        detail=raised or ("" if same else "the guarded run has other bits than the bare one"),
+    )

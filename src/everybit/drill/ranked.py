@@ -14,7 +14,7 @@ import torch
 
 from everybit.core.config import Config
 from everybit.core.finding import Finding
-from everybit.drill.judging import outcome_of
+from everybit.drill.judging import outcome_of, outcome_of_clean
 from everybit.drill.rank_faults import Beneath, RankFault, struck_rank
 from everybit.drill.ranks import RanksFailedError, in_ranks
 from everybit.drill.subjects import Training, build
@@ -67,19 +67,14 @@ def judge_ranks(
         trained.losses.append(struck["loss"])
     raised = next((one["raised"] for one in told if one["raised"]), "")
     if trial.site is Site.CLEAN:
-        alarms = [each for each in findings if each.severity != "note"]
-        same = words == clean["words"]
-        return Outcome(
-            trial=trial,
-            fate=Fate.CLEAN if same and not alarms and not raised else Fate.ALARM,
-            rules=tuple(dict.fromkeys(each.rule for each in findings)),
-            same_end=same,
-            loss=trained.loss,
+        return outcome_of_clean(
+            trial,
+            findings,
+            trained=trained,
+            clean_words=clean["words"],
             clean_loss=clean["loss"],
-            steps=len(words),
-            seconds=trained.seconds,
             bare_seconds=clean["seconds"],
-            detail=raised or ("" if same else "the guarded run has other bits than the bare one"),
+            raised=raised,
         )
     return outcome_of(
         trial,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.config import Config, OnFinding
 from everybit.drill.checkpoint_file import try_file
-from everybit.drill.judging import outcome_of
+from everybit.drill.judging import outcome_of, outcome_of_clean
 from everybit.drill.planting import Planted
 from everybit.drill.subjects import Training, build
 from everybit.drill.training_run import STEPS, Trained, reference, train
-from everybit.drill.trial import Fate, Outcome, Site, Trial
+from everybit.drill.trial import Outcome, Site, Trial
 from everybit.guard import Guard
 from everybit.probe.threads import one_thread
 
@@ -53,19 +53,13 @@ def run_trial(trial: Trial, settings: Mapping[str, Any] = SETTINGS) -> Outcome:
 def _clean(trial: Trial, settings: Mapping[str, Any]) -> Outcome:
     bare = train(build(trial.subject, trial.dtype, trial.seed), trial.step)
     guarded, findings = _guarded(trial, settings, trial.step, build_seed=trial.seed)
-    same = guarded.words == bare.words
-    alarms = [f for f in findings if f.severity != "note"]
-    return Outcome(
-        trial=trial,
-        fate=Fate.CLEAN if not alarms and same else Fate.ALARM,
-        rules=tuple(dict.fromkeys(f.rule for f in findings)),
-        same_end=same,
-        loss=guarded.loss,
+    return outcome_of_clean(
+        trial,
+        findings,
+        trained=guarded,
+        clean_words=bare.words,
         clean_loss=bare.loss,
-        steps=trial.step,
-        seconds=guarded.seconds,
         bare_seconds=bare.seconds,
-        detail="" if same else "the guarded run has other bits than the bare one",
     )
 
 
