@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from everybit.cli.output import emit, wants_color
+from everybit.cli.progress import draw_count, wipe
 
 
 @click.command("demo")
@@ -37,17 +38,13 @@ def command(out: Path | None, quiet: bool) -> int:
 
     def say(line: str) -> None:
         if shown:
-            sys.stderr.write("\r\x1b[K")
+            wipe()
         if not quiet or "FAILED" in line:
             emit(_painted(line) if color else line)
 
     def progress(what: str, done: int, steps: int) -> None:
         if shown:
-            bar = "#" * (24 * done // steps)
-            sys.stderr.write(f"\r\x1b[K   {what} [{bar:<24}] {done}/{steps}")
-            if done == steps:
-                sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            draw_count(what, done, steps)
 
     level = LOGGER.level
     LOGGER.setLevel("ERROR")  # The demo tells each finding itself.

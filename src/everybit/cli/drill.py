@@ -9,6 +9,7 @@ import click
 
 from everybit.cli.failure import tell
 from everybit.cli.output import emit
+from everybit.cli.progress import draw_count
 
 
 @click.command(
@@ -85,11 +86,7 @@ def command(
 
     def progress(done: int, trials: int) -> None:
         if shown:
-            bar = "#" * (24 * done // max(1, trials))
-            sys.stderr.write(f"\r\x1b[K   trials [{bar:<24}] {done}/{trials}")
-            if done == trials:
-                sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            draw_count("trials", done, trials)
 
     result = drill(
         script,

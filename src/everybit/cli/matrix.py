@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from everybit.cli.options import GivenPath, config_options
 from everybit.cli.output import emit
+from everybit.cli.progress import draw_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,11 +84,7 @@ def command(
 
     def progress(done: int, total: int, name: str) -> None:
         if output.shows_progress:
-            bar = "#" * (24 * done // max(1, total))
-            sys.stderr.write(f"\r\x1b[K   runs [{bar:<24}] {done}/{total}  {name}")
-            if done == total:
-                sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            draw_count("runs", done, total, name)
 
     result = matrix(
         script,

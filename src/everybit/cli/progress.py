@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -72,6 +73,27 @@ def counting(output: Output, label: str, paths: Iterable[Path]) -> Iterator[Call
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda num_files: bar.advance(task, num_files)
+
+
+def draw_count(label: str, done: int, total: int, told: str = "") -> None:
+    """Draw one line of a bar over the last one, on stderr; at the end nothing of it is left.
+
+    Args:
+        label: What is counted.
+        done: How many are done.
+        total: Of how many.
+        told: What is being done now.
+    """
+    bar = "#" * (24 * done // max(1, total))
+    sys.stderr.write(f"\r\x1b[K   {label} [{bar:<24}] {done}/{total}{told and f'  {told}'}")
+    if done == total:
+        wipe()
+    sys.stderr.flush()
+
+
+def wipe() -> None:
+    """Take the line of a bar away."""
+    sys.stderr.write("\r\x1b[K")
 
 
 def _num_files(paths: Iterable[Path]) -> int:
