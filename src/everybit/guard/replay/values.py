@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import dataclasses
 from collections import UserDict
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 import xxhash
 
-from everybit.core.grid import header_word
 from everybit.guard.readout import read_words
 from everybit.probe.digest import memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
-from everybit.probe.memory import dtype_name, is_dense, version
+from everybit.probe.memory import is_dense, version
+from everybit.probe.quick_word import is_plain, word_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,22 +24,6 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 8
 #: Larger gradients that come into a call are held themselves, not copied.
 _MAX_COPY_BYTES = 64 << 20
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-#: Types whose bytes are all there is to them; others take the longer way.
-_DTYPES = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-    }
-)
 
 
 class LaidOut(int):
@@ -61,13 +43,7 @@ def word_of(tensor: torch.Tensor | None) -> Word | None:
     """
     if tensor is None:
         return None
-    if (
-        tensor.device.type == "cpu"
-        and type(tensor) in _PLAIN
-        and tensor.layout is torch.strided
-        and tensor.dtype in _DTYPES
-        and not tensor.is_nested
-    ):
+    if is_plain(tensor):
         return _quick_word(tensor)
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_coo:
@@ -101,21 +77,12 @@ def _quick_word(tensor: torch.Tensor) -> Word | None:
     if not in_order and not is_dense(tensor):
         tensor = tensor.detach().contiguous()
         in_order = True
-    pointer, num_bytes = tensor.data_ptr(), tensor.numel() * tensor.element_size()
-    if not pointer and num_bytes:
-        return None
-    seed = _seed(tensor.dtype, tuple(tensor.shape))
-    word = xxhash.xxh3_64_intdigest((ctypes.c_char * num_bytes).from_address(pointer), seed=seed)
-    if in_order:
+    word = word_in_place(tensor)
+    if in_order or word is None:
         return word
     laid = LaidOut(word)
     laid.strides = tensor.stride()
     return laid
-
-
-@lru_cache(maxsize=4096)
-def _seed(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
-    return header_word(dtype_name(dtype), shape)
 
 
 def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-import xxhash
-
-from everybit.core.grid import header_word
 from everybit.guard.shards import local_of
 from everybit.probe.block_sums import block_sums, has_sums
 from everybit.probe.digest import memory_words, readable
 from everybit.probe.grid_device import device_digest
-from everybit.probe.memory import dtype_name, version
+from everybit.probe.memory import version
+from everybit.probe.quick_word import is_plain, word_in_place
 
 if TYPE_CHECKING:
-    from everybit.guard.readout import Word
+    import torch
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-#: Types whose bytes are all there is to them; others take the longer way.
-_DTYPES = frozenset(
-    {
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-    }
-)
+    from everybit.guard.readout import Word
 
 
 @dataclass(slots=True, eq=False)
@@ -105,27 +85,9 @@ def row_of(tensor: torch.Tensor, seen: Seen | None = None) -> torch.Tensor | Non
 
 
 def _word_of(tensor: torch.Tensor) -> Word | None:
-    if (
-        type(tensor) in _PLAIN
-        and tensor.device.type == "cpu"
-        and tensor.layout is torch.strided
-        and tensor.dtype in _DTYPES
-        and not tensor.is_nested
-        and not tensor.is_neg()
-    ):
-        if not tensor.is_contiguous():
-            tensor = tensor.detach().contiguous()
-        pointer, num_bytes = tensor.data_ptr(), tensor.numel() * tensor.element_size()
-        if not pointer and num_bytes:
-            return None
-        data: Any = (ctypes.c_char * num_bytes).from_address(pointer)
-        return xxhash.xxh3_64_intdigest(data, seed=_seed(tensor.dtype, tuple(tensor.shape)))
+    if is_plain(tensor) and not tensor.is_neg():
+        return word_in_place(tensor if tensor.is_contiguous() else tensor.detach().contiguous())
     tensor = local_of(tensor).detach()
     if not readable(tensor):
         return None
     return memory_words([tensor])[0] if tensor.device.type == "cpu" else device_digest(tensor)
-
-
-@lru_cache(maxsize=4096)
-def _seed(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
-    return header_word(dtype_name(dtype), shape)
