@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import io
-import socket
-import sqlite3
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+#: Connections by module: the class of each.
+_CONNECTIONS: Final = {"socket": "socket", "sqlite3": "Connection"}
 
 
 def kind_of(handle: Any) -> str:
     """Return `file`, `socket`, `sqlite3` or `lmdb`."""
     if isinstance(handle, io.IOBase):
         return "file"
-    if isinstance(handle, socket.socket):
-        return "socket"
-    return "sqlite3" if isinstance(handle, sqlite3.Connection) else "lmdb"
+    return next((name for name in _CONNECTIONS if _is_one(handle, name)), "lmdb")
+
+
+def is_connection(value: Any) -> bool:
+    """Whether it is a socket or a database connection."""
+    return any(_is_one(value, name) for name in _CONNECTIONS)
+
+
+def _is_one(value: Any, name: str) -> bool:
+    module = sys.modules.get(name)  # Not loaded by the program, it made none.
+    return module is not None and isinstance(value, getattr(module, _CONNECTIONS[name]))
 
 
 def name_of(handle: Any) -> str:

@@ -10,8 +10,6 @@ import functools
 import inspect
 import io
 import random
-import socket
-import sqlite3
 import sys
 import types
 from dataclasses import dataclass, field
@@ -20,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 from torch.utils.data import Dataset
+
+from everybit.probe.contents.handles import is_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +133,7 @@ def _entries(holder: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_handle(value: Any) -> bool:
-    if isinstance(value, (socket.socket, sqlite3.Connection)):
+    if is_connection(value):
         return True
     if isinstance(value, io.IOBase):
         try:
