@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from everybit.probe.generators import is_generator
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -86,7 +88,7 @@ class Reach:
                 self._held[id(value)] = value, value.copy()
                 if depth < _MAX_DEPTH and len(value) <= 64:
                     self._look(list(value.values() if kind is dict else value), depth + 1)
-            elif _is_generator(value):
+            elif is_generator(value):
                 self._held[id(value)] = value, _state_of(value)
             elif _is_own(kind):
                 self._held[id(value)] = value, dict(vars(value))
@@ -97,7 +99,7 @@ class Reach:
 def _restore(thing: Any, content: Any) -> None:
     if isinstance(thing, _CONTAINERS):
         refill(thing, content)
-    elif _is_generator(thing):
+    elif is_generator(thing):
         _set_state(thing, content)
     else:
         now = vars(thing)
@@ -127,13 +129,6 @@ def refill(container: Any, content: Any) -> None:
 
 def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return len(one) != len(other) or any(one.get(key, _MISSING) is not other[key] for key in other)
-
-
-def _is_generator(value: Any) -> bool:
-    if isinstance(value, (torch.Generator, random.Random)):
-        return True
-    numpy = sys.modules.get("numpy.random")
-    return numpy is not None and isinstance(value, (numpy.Generator, numpy.RandomState))
 
 
 def _state_of(generator: Any) -> Any:
@@ -221,4 +216,4 @@ def _set(place: Any, name: str, value: Any) -> None:
 
 def _is_moved(value: Any) -> bool:
     kind = type(value)
-    return kind in _CONTAINERS or kind in _NUMBERS or _is_generator(value) or _is_own(kind)
+    return kind in _CONTAINERS or kind in _NUMBERS or is_generator(value) or _is_own(kind)

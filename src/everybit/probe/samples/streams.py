@@ -15,6 +15,7 @@ import torch
 import xxhash
 
 from everybit.probe.contents.streams import twister_state
+from everybit.probe.generators import is_generator
 
 _MASK: Final = (1 << 64) - 1
 #: Data sets within data sets (a subset, a transform) that are looked into.
@@ -86,7 +87,7 @@ def dataset_generators(dataset: Any) -> dict[str, Any]:
         seen.add(id(holder))
         attributes = getattr(holder, "__dict__", None)
         for name, value in list(attributes.items()) if isinstance(attributes, dict) else ():
-            if _is_generator(value):
+            if is_generator(value):
                 found[f"{path}.{name}"] = value
             elif name in ("dataset", "transform", "transforms", "datasets", "source"):
                 parts = value if isinstance(value, (list, tuple)) else [value]
@@ -101,15 +102,6 @@ def mixed(words: tuple[tuple[str, int], ...]) -> int:
     """Return one word for the global streams; 0 for none."""
     known = [word for name, word in words if not name.startswith("dataset.")]
     return xxhash.xxh3_64_intdigest(array("Q", known).tobytes()) if known else 0
-
-
-def _is_generator(value: Any) -> bool:
-    if isinstance(value, (torch.Generator, random.Random)):
-        return True
-    numpy_random = sys.modules.get("numpy.random")
-    return numpy_random is not None and isinstance(
-        value, (numpy_random.Generator, numpy_random.RandomState)
-    )
 
 
 def _word_of(generator: Any) -> int:
