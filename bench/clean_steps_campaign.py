@@ -1,6 +1,8 @@
 """Clean steps under every check of what is computed: nothing is found at `error`.
 
     python -m bench.clean_steps_campaign --steps 100000 --out bench/results/clean-steps.json --write
+    python -m bench.clean_steps_campaign --models LSTM --steps 25000 --seed 2000 --out part.json
+    python -m bench.clean_steps_campaign --merge part.json... --out ... --write
 
 Six small models train with replay of every call and every backward pass, checksums of products and
 recomputed activations compared, on every step. They are not broken, so any finding of severity
@@ -30,7 +32,7 @@ from torch.utils.checkpoint import checkpoint
 import everybit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 #: Steps of one run; each run begins anew, with another seed.
 STEPS_OF_RUN: Final = 500
@@ -168,13 +170,18 @@ def try_run(name: str, seed: int, count: int, place: Path, **settings: Any) -> d
 
 
 def campaign(
-    num_steps: int, *, seed: int = 0, spot: bool = True, place: Path | None = None
+    num_steps: int,
+    *,
+    seed: int = 0,
+    spot: bool = True,
+    place: Path | None = None,
+    models: Sequence[str] = tuple(MODELS),
 ) -> dict[str, Any]:
     """Spread steps over the models; return counts, findings and the bound on false alarms."""
     result: dict[str, Any] = {"commit": commit(), "seeds": [seed], "models": {}}
-    runs = math.ceil(num_steps / len(MODELS) / STEPS_OF_RUN)
-    steps = math.ceil(num_steps / len(MODELS) / runs)
-    for name in MODELS:
+    runs = math.ceil(num_steps / len(models) / STEPS_OF_RUN)
+    steps = math.ceil(num_steps / len(models) / runs)
+    for name in models:
         began = time.perf_counter()
         checked: Counter[str] = Counter()
         told: Counter[str] = Counter()
@@ -210,7 +217,9 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
     if len(set(result["seeds"])) < len(result["seeds"]):
         sys.exit("two parts begin at the same seed: their steps are the same ones")
     for name in MODELS:
-        each = [part["models"][name] for part in parts]
+        each = [part["models"][name] for part in parts if name in part["models"]]
+        if not each:
+            sys.exit(f"no part has steps of {name!r}")
         result["models"][name] = {
             key: sum((Counter(one[key]) for one in each), Counter())
             if isinstance(value, dict)
@@ -266,6 +275,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="the first; each run has the next one")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--no-spot", action="store_true", help="leave out checksums of products")
     parser.add_argument("--place", type=Path, help="folder for the runs (default: temporary)")
     add_options(parser)
@@ -275,7 +285,11 @@ def main() -> int:
         result = merged(read_parts(options.merge))
     else:
         result = campaign(
-            options.steps, seed=options.seed, spot=not options.no_spot, place=options.place
+            options.steps,
+            seed=options.seed,
+            spot=not options.no_spot,
+            place=options.place,
+            models=options.models,
         )
     write_result(result, options.out)
     print(table(result))
