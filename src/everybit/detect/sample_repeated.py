@@ -23,6 +23,7 @@ _MAX_TOLD: Final = 16
 #: Samples of each worker that are compared with those of the others.
 _COMPARED: Final = 32
 _ENOUGH: Final = 8
+_WRITTEN: Final = "its list of indices was written while it was gone through"
 
 
 @dataclass(slots=True)
@@ -41,8 +42,21 @@ class RepeatJudge:
     _by_worker: dict[int, deque[int]] = field(default_factory=dict)
     _workers_told: bool = False
 
-    def judge(self, record: SampleRecord, promise: Promise) -> Finding | None:
-        """Return a finding where the batch holds what the epoch has had already."""
+    def judge(
+        self,
+        record: SampleRecord,
+        promise: Promise,
+        *,
+        expected: tuple[int, ...] | None = None,
+    ) -> Finding | None:
+        """Return a finding where the batch holds what the epoch has had already.
+
+        Args:
+            record: The batch.
+            promise: What the sampler promises.
+            expected: Keys that the sampler's own order has for it; None where that is not known. A
+                list of indices that holds a sample twice by now was written by the program.
+        """
         if record.epoch != self._epoch:
             self._epoch = record.epoch
             self._from_start = record.batch == 0
@@ -66,11 +80,16 @@ class RepeatJudge:
         if len(new) < len(record.indices) or not new.isdisjoint(self.seen):
             repeated = _repeated(record.indices, self.seen)
         self.seen |= new
+        if repeated and promise.order is Order.SUBSET and expected == record.indices:
+            self.unknown = _WRITTEN
+            self._from_start = False
+            return None
         return _finding(record, promise, repeated, before) if repeated else None
 
     def is_whole(self, epoch: int) -> bool:
         """Whether all keys of the epoch are known, from its first batch on."""
-        return epoch == self._epoch and self._from_start and not self.unknown
+        known = self.unknown in ("", _WRITTEN)  # Written in another epoch.
+        return epoch == self._epoch and self._from_start and known
 
     def ended(self, epoch: int) -> None:
         """Let go of the keys of an epoch that is over."""

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from tests.guard.samples.loops import Noisy, Stream, batches
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+)
 
 import everybit
 from everybit.core.finding import Severity
@@ -148,6 +155,43 @@ def test_set_epoch_forgotten(tmp_path: Path) -> None:
     assert judged(loader, tmp_path / "other", epochs=3, set_epoch=True) == []
     plain = DistributedSampler(data(64), num_replicas=2, rank=0, shuffle=False)
     assert judged(DataLoader(data(64), 4, sampler=plain), tmp_path / "plain") == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("rolls", [True, False])
+def test_indices_that_are_written_while_they_are_gone_through(
+    workers: int, rolls: bool, tmp_path: Path
+) -> None:
+    sampler = SubsetRandomSampler(list(range(24)))
+    loader = DataLoader(data(48), 4, sampler=sampler, num_workers=workers)
+    with everybit.Guard(torch.nn.Linear(1, 1), run=tmp_path / "r", on_finding="record") as guard:
+        for _ in range(2):
+            for number, _ in enumerate(loader):
+                if number == 1:  # Other samples, or some of them again.
+                    sampler.indices[:] = [(each + (1 if rolls else 24)) % 48 for each in range(24)]
+    assert guard.findings == ()
+    assert not guard._fence.fault
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_indices_that_come_in_another_order(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = SubsetRandomSampler.__iter__
+    reads = []
+
+    def exchanged(sampler: Any) -> Any:
+        keys = list(original(sampler))
+        reads.append(keys)
+        if len(reads) == 1:  # That of the sampler, or the one that is derived for it.
+            keys[9], keys[10] = keys[10], keys[9]
+        return iter(keys)
+
+    monkeypatch.setattr(SubsetRandomSampler, "__iter__", exchanged)
+    sampler = SubsetRandomSampler(list(range(24)))
+    loader = DataLoader(data(), 4, sampler=sampler, num_workers=workers)
+    (finding,) = judged(loader, tmp_path / "run", epochs=1)
+    assert (finding.rule, finding.evidence["batch"]) == ("DAT404", 2)
 
 
 def test_loaders_that_are_made_anew_go_on_under_one_name(tmp_path: Path) -> None:

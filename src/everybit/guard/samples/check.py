@@ -57,7 +57,7 @@ class SampleCheck(Check):
         repeats = self._repeats.setdefault(record.loader, RepeatJudge())
         order = self._orders.setdefault(record.loader, OrderJudge())
         judged = [
-            repeats.judge(record, promise),
+            repeats.judge(record, promise, expected=delivery.expected),
             order.judge(record, promise, expected=delivery.expected, epoch_set=delivery.epoch_set),
         ]
         for finding in judged:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from everybit.guard.samples.passing import Beginning, Keys, Pass, keys_of
+from everybit.guard.samples.passing import Asked, Beginning, Keys, Pass, keys_of
 from everybit.guard.samples.promise import Known, expected_order, is_iterable
 from everybit.probe.samples import Collating, Facts, begin_of, opened
 from everybit.probe.samples.collating import Begin
 
 if TYPE_CHECKING:
     from everybit.guard.samples.resume import AnyPlan
-    from everybit.probe.samples import States
+    from everybit.probe.samples import Packed, States
 
 #: What an iterator must have to be followed; another version of torch may have renamed it.
 _NEEDED: Final = ("_next_index", "_next_data", "_collate_fn", "_auto_collation", "_reset")
@@ -94,14 +94,14 @@ class Hooks:
         self._kept = None if keeps else loader
         self._kind = type(iterator)
         self._sinks: list[Sink] = []
-        self._asked: tuple[Keys, bool] | None = None
+        self._asked: Asked | None = None
         self._worker = -1
         self._plan = plan
         self.has_keys = not is_iterable(loader)
         self._first = True
         self.complete = False
         self.quiet = False
-        self.states: dict[int, States] = dict(plan.states) if plan is not None else {}
+        self.states: dict[int, States | Packed] = dict(plan.states) if plan is not None else {}
         self._processes: list[Any] = []
         beginning.base_seed = getattr(iterator, "_base_seed", None)
         self.current = Pass(number=0, beginning=beginning, states=dict(self.states))
@@ -182,7 +182,7 @@ class Hooks:
             self._first = False
             self._begin_order()
         index = self._kind._next_index(self._iterator())
-        self._asked = keys_of(index) if self.has_keys else None
+        self._asked = self._read(index) if self.has_keys else None
         return index
 
     def _try_put_index(self, *args: Any, **kwargs: Any) -> Any:
@@ -222,8 +222,11 @@ class Hooks:
         self._processes = self.workers
         return self._kind._reset(iterator, loader, first_iter, *args, **kwargs)
 
-    def take_raw(self) -> tuple[Keys | None, bool, Facts | None, Any]:
-        """Let torch deliver its next batch, and return keys, facts and batch. Tells nobody."""
+    def take_raw(self) -> tuple[Asked | None, Facts | None, Any]:
+        """Let torch deliver its next batch, and return what was asked for, facts and batch.
+
+        Tells nobody.
+        """
         self._worker = -1
         try:
             data = self._kind._next_data(self._iterator())
@@ -233,29 +236,41 @@ class Hooks:
             # What was raised while a batch was made: that batch is not coming any more.
             lost = self._asked if self._worker < 0 else self.current.answer(self._worker)
             if lost is not None:
-                self.current.failed += lost[0]
-                self.expect(len(lost[0]))  # Its place in the order is gone over.
+                self.current.failed += lost.keys
             raise
         batch, facts = opened(data)
         if self._worker < 0:  # No workers: what was asked for is what came.
-            keys = self._asked
+            asked = self._asked
         else:
-            keys = self.current.answer(self._worker)
+            asked = self.current.answer(self._worker)
         if facts is not None and facts.states is not None:
             self.states[self._worker] = facts.states
         words = facts.samples or (facts.digest,) if facts is not None else ()
-        self.current.deliver(None if keys is None else keys[0], words)
-        return (None, False, facts, batch) if keys is None else (*keys, facts, batch)
+        self.current.deliver(None if asked is None else asked.keys, words)
+        return asked, facts, batch
 
     def pass_over_one(self) -> None:
         """Draw the next index and pass over it: nothing is loaded."""
         self._next_index()
-        keys = self._asked
-        self.current.deliver(None if keys is None else keys[0], ())
-        if keys is not None:
-            self.expect(len(keys[0]))
+        self.current.deliver(None if self._asked is None else self._asked.keys, ())
 
-    def expect(self, count: int) -> Keys | None:
+    def _read(self, index: Any) -> Asked | None:
+        """Read an index that was drawn a moment ago.
+
+        What the sampler's own order has there is derived now: an order that is read as it is gone
+        through (`indices` of a subset) may be written before the batch is delivered.
+        """
+        found = keys_of(index)
+        if found is None:
+            return None
+        keys, hashed = found
+        try:
+            expected = self._expect(len(keys))
+        except Exception:  # A list of indices that was made shorter: no more is known.
+            expected = self.current.expected = None
+        return Asked(keys, hashed, None if hashed else expected)
+
+    def _expect(self, count: int) -> Keys | None:
         """Return the next keys of the sampler's own order; None where it is not known."""
         order = self.current.expected
         if order is None or not getattr(self._iterator(), "_in_order", True):
@@ -271,7 +286,7 @@ class Hooks:
             return opened(self._kind._next_data(self._iterator()))[0]
         number = self.current.delivered
         try:
-            keys, hashed, facts, batch = self.take_raw()
+            asked, facts, batch = self.take_raw()
         except StopIteration:
             self._end(whole=True)
             raise
@@ -280,13 +295,13 @@ class Hooks:
                 sink.failed(self, error)
             raise
         arrived = Arrived(
-            keys=keys,
-            hashed=hashed,
+            keys=None if asked is None else asked.keys,
+            hashed=asked is not None and asked.hashed,
             worker=self._worker,
             facts=facts,
             batch=batch,
             number=number,
-            expected=None if keys is None or hashed else self.expect(len(keys)),
+            expected=None if asked is None else asked.expected,
             resumed=resumed,
         )
         for sink in list(self._sinks):

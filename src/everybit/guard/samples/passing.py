@@ -14,12 +14,28 @@ from everybit.probe.samples import stream_states
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from everybit.probe.samples import States
+    from everybit.probe.samples import Packed, States
 
 _MASK: Final = (1 << 64) - 1
 _KEY_BITS: Final = (1 << 63) - 1
 
 Keys = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A batch that was asked for.
+
+    Attributes:
+        keys: Keys of its samples.
+        hashed: Hashes stand for them.
+        expected: Keys that the sampler's own order, derived once more, had there; None where that
+            is not known.
+    """
+
+    keys: Keys
+    hashed: bool = False
+    expected: Keys | None = None
 
 
 @dataclass(slots=True)
@@ -90,18 +106,18 @@ class Pass:
     delivered: int = 0
     chain: int = 0
     samples: int = 0
-    sent: dict[int, deque[tuple[Keys, bool] | None]] = field(default_factory=dict)
+    sent: dict[int, deque[Asked | None]] = field(default_factory=dict)
     ended: bool = False
     whole: bool = False
     resumed_at: int = 0
-    states: dict[int, States] = field(default_factory=dict)
+    states: dict[int, States | Packed] = field(default_factory=dict)
     failed: Keys = ()
 
-    def ask(self, worker: int, keys: tuple[Keys, bool] | None) -> None:
+    def ask(self, worker: int, asked: Asked | None) -> None:
         """Take note of a batch that a worker was asked for."""
-        self.sent.setdefault(worker, deque()).append(keys)
+        self.sent.setdefault(worker, deque()).append(asked)
 
-    def answer(self, worker: int) -> tuple[Keys, bool] | None:
+    def answer(self, worker: int) -> Asked | None:
         """Return the keys of the batch that a worker has delivered: the oldest it was asked for."""
         waiting = self.sent.get(worker)
         return waiting.popleft() if waiting else None
@@ -115,7 +131,7 @@ class Pass:
     def outstanding(self) -> list[int]:
         """Return keys that were asked for and never delivered."""
         return [
-            key for waiting in self.sent.values() for each in waiting if each for key in each[0]
+            key for waiting in self.sent.values() for each in waiting if each for key in each.keys
         ]
 
 
