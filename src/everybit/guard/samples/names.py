@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.observation import unique_name
 from everybit.core.samples import Promise
+from everybit.guard.same_object import SameObject
 
 if TYPE_CHECKING:
     from everybit.guard.samples.hooks import Hooks
@@ -23,7 +24,7 @@ class Entry:
     Attributes:
         name: Its name in records and findings.
         loader: The loader, held weakly; its last one where the program makes one an epoch.
-        dataset: Identity of its data set.
+        dataset: Knows its data set again; None where that is let go of.
         promise: What its sampler promises.
         passes: Passes that were begun.
         hooks: Those on its newest iterator.
@@ -35,7 +36,7 @@ class Entry:
 
     name: str
     loader: weakref.ref[Any]
-    dataset: int
+    dataset: SameObject | None
     promise: Promise = field(default_factory=Promise)
     passes: int = 0
     hooks: Hooks | None = None
@@ -86,13 +87,16 @@ class Entries:
                     entry.name, entry.given = self._free(name), True
                 return entry
         for entry in self._entries:
-            if not name and entry.loader() is None and entry.dataset == id(dataset):
+            known = entry.dataset
+            if name or entry.loader() is not None or known is None:
+                continue
+            if known.is_same(dataset):
                 entry.loader = weakref.ref(loader)
                 return entry
         entry = Entry(
             name=self._free(name or type(dataset).__name__),
             loader=weakref.ref(loader),
-            dataset=id(dataset),
+            dataset=SameObject(dataset),
             given=bool(name),
         )
         self._entries.append(entry)
@@ -111,6 +115,8 @@ class Entries:
         gone = [each for each in self._entries if each.hooks is not None and each.loader() is None]
         for entry in gone[:-MAX_GONE]:
             entry.hooks = None
+            if entry.dataset is not None and entry.dataset.keeps_items:
+                entry.dataset = None
 
     def _free(self, name: str) -> str:
         return unique_name(name, [entry.name for entry in self._entries])
