@@ -91,11 +91,30 @@ def test_a_resume_that_replays_or_skips() -> None:
     assert "2 batches are replayed" in replayed.message
     skipped = judge_going_on(before, [replace(before[6], step=0)], step=5)
     assert skipped is not None
-    assert "1 batches are skipped" in skipped.message
+    assert "1 batch is skipped" in skipped.message
     other = judge_going_on(before, [batch(0, (99, 98))], step=5)
     assert other is not None
     assert other.evidence["shift"] is None
+    assert (str(other.severity), str(other.certainty)) == ("warning", "strong")
+    assert "behind 5 batches of epoch 0" in other.message
     assert judge_going_on(before[:5], after, step=5) is None
+
+
+def test_a_resume_between_two_passes() -> None:
+    before = [batch(number, (number, number + 50)) for number in range(4)]
+    before += [replace(batch(at, (at + 20,)), epoch=1, step=4 + at) for at in range(4)]
+    # Another shuffle of a new pass, and a checkpoint at the end of the one before.
+    assert judge_going_on(before, [batch(0, (99, 98))], step=4) is None
+    assert judge_going_on(before, [batch(0, (99, 98))], step=5) is not None
+
+
+def test_a_loop_that_fetches_a_batch_ahead() -> None:
+    before = [replace(batch(at, (at, at + 50)), step=max(0, at - 1)) for at in range(8)]
+    after = [replace(each, step=max(0, at - 1)) for at, each in enumerate(before[5:])]
+    assert judge_going_on(before, after, step=5, ahead=1) is None
+    skipped = judge_going_on(before, after[1:], step=5, ahead=1)
+    assert skipped is not None
+    assert skipped.evidence["shift"] == 1
 
 
 def test_workers_that_ended() -> None:

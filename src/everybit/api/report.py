@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everybit._version import __version__
+from everybit.api.attempts import judge_attempts
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import PathError
 from everybit.core.verdict import Coverage, Skipped, Verdict
@@ -162,6 +163,7 @@ def verdict_of_run(run: RunReader) -> Verdict:
                 findings.append(ended)
     findings += judge_damage(run)
     findings += judge_samples(run)
+    findings += judge_attempts(run)
     findings.sort(key=_step)
     return Verdict(
         command="run",

@@ -4,6 +4,8 @@ What:
     A loader was to go on from the position that `guard.state_dict()` saved, and it cannot, or does
     not: the indices that lead there are others than those that were delivered, the loader is
     another one, its workers' random streams cannot be gone on with.
+    Or, with no position saved, a run that was started again in its folder goes on with other
+    batches than those that followed the checkpoint in the attempt before.
 
 Why it matters:
     Ten steps and ten more are then not twenty. Samples that are seen again pull the loss down
@@ -19,8 +21,10 @@ What to do:
     generator of its own, or a `state_dict`.
 
 Known false alarms:
-    None: what was delivered before is compared with what leads to the position, key by key. The
-    loop may also start over on purpose: then load the model's state alone.
+    None of a saved position: what was delivered before is compared with what leads there, key by
+    key. The loop may also start over on purpose: then load the model's state alone. Of two attempts
+    other samples in the middle of a pass are a warning only, and a new pass after a whole one is
+    nothing.
 """
 
 from everybit.core.finding import Certainty, Severity
