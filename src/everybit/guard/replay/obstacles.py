@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 from torch.nn.modules import module as module_module
 
+from everybit.guard.replay.packing import is_packed
 from everybit.probe.memory import is_uninitialised
 from everybit.probe.wrappers import unwrap
 
@@ -70,7 +71,7 @@ def why_not_now() -> str:
     modes = range(torch._C._len_torch_dispatch_stack())
     if any(not hasattr(torch._C._get_dispatch_stack_at(n), "everybits_own") for n in modes):
         return "a dispatch mode of the program is active"
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+    if is_packed():
         return "saved tensors are packed by hooks of the program"
     if torch._C._get_tracing_state():
         return "it is being traced"
