@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import xxhash
 
+from everybit.probe.twister import Twister, of_legacy, of_python
+
 
 def rng_words() -> dict[str, int]:
     """Return one word a stream: the state of each global generator in use.
@@ -27,19 +29,21 @@ def rng_words() -> dict[str, int]:
 
 
 def _python_word() -> int:
-    _, state, gauss = random.getstate()
-    return xxhash.xxh3_64_intdigest(repr((state, gauss)).encode())
+    return _twister_word(of_python(random._inst))
 
 
 def _numpy_word(numpy_random: Any) -> int:
-    state = numpy_random.get_state(legacy=False)
-    inner = state["state"]
-    keys = inner.get("key")
-    if keys is None:  # Another bit generator than MT19937 was put in its place.
+    twister = of_legacy(numpy_random.mtrand._rand)
+    if twister is None:  # Another bit generator than MT19937 was put in its place.
+        state = numpy_random.get_state(legacy=False)
         return xxhash.xxh3_64_intdigest(repr(state).encode())
-    head = f"{inner['pos']}:{state['has_gauss']}:{state['gauss']!r}".encode()
-    return xxhash.xxh3_64_intdigest(head + keys.tobytes())
+    return _twister_word(twister)
+
+
+def _twister_word(twister: Twister) -> int:
+    head = f"{twister.position}:{twister.half!r}".encode()
+    return xxhash.xxh3_64_intdigest(head + twister.key)
 
 
 def _tensor_word(state: torch.Tensor) -> int:
-    return xxhash.xxh3_64_intdigest(state.numpy().tobytes())
+    return xxhash.xxh3_64_intdigest(state.numpy().data)

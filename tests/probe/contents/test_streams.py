@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from everybit.core.contents import Moved
-from everybit.probe.contents.streams import Streams, how_moved, state_of, twister_state
+from everybit.probe.contents.streams import Streams, how_moved, state_of
 
 GENERATORS = {
     "numpy": lambda: np.random.default_rng(3),
@@ -64,7 +64,7 @@ def test_looking_moves_nothing():
     streams = Streams({"own": np.random.default_rng(0)})
     before = (random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state().tolist())
     streams.begin()
-    streams.words()
+    assert streams.word() == streams.word()
     assert streams.end() == (False, ())
     after = (random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state().tolist())
     assert str(before) == str(after)
@@ -94,8 +94,12 @@ def test_the_second_of_a_pair_of_normal_numbers_is_a_draw():
         np.random.set_state(state)
 
 
-def test_twisters_are_read_as_numpy_tells_them():
-    one = np.random.MT19937(9)
-    one.random_raw(700)
-    state = one.state["state"]
-    assert twister_state(one) == state["key"].tobytes() + np.int32(state["pos"]).tobytes()
+def test_what_is_drawn_as_a_batch_is_put_together_is_seen_where_it_is_left():
+    own = np.random.default_rng(0)
+    streams = Streams({"dataset.rng": own}, quiet_between=True)
+    for draws in (False, True, False):
+        streams.begin()
+        assert streams.end() == (False, ())
+        if draws:
+            own.random()
+        assert streams.left() is draws

@@ -14,7 +14,7 @@ from everybit.detect.batch_overwritten import (
     overwritten_on_the_way,
     used_twice_in_place,
 )
-from everybit.probe.contents.words import LARGE_BYTES, bytes_of, word_of_leaf
+from everybit.probe.contents.words import LARGE_BYTES, bytes_of, leaves_of, word_of_leaf
 from everybit.probe.digest import flatten, readable
 from everybit.probe.memory import version
 
@@ -86,7 +86,7 @@ class Delivered:
         made = dict(facts.leaves) if facts is not None else {}
         found = dict(_tensors(batch))
         at_hand = all(made.get(path) for path in found)
-        passed = not at_hand and bytes_of(batch) > LARGE_BYTES and not _is_chosen(record)
+        passed = not at_hand and bytes_of(leaves_of(batch)) > LARGE_BYTES and not _is_chosen(record)
         self.num_passed += passed
         words = (
             [made[path] for path in found]

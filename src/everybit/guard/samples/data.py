@@ -21,7 +21,6 @@ from everybit.guard.samples.positions import Positions
 from everybit.guard.samples.promise import promise_of
 from everybit.guard.samples.resume import Plan
 from everybit.guard.worker_errors import names_worker
-from everybit.probe.samples.streams import mixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -287,7 +286,7 @@ class Data:
             hashed=batch.hashed,
             sample_digests=facts.samples if facts is not None else (),
             batch_digest=facts.digest if facts is not None else 0,
-            worker_rng=mixed(facts.streams) if facts is not None else 0,
+            worker_rng=facts.stream_word if facts is not None else 0,
         )
         delivery = Delivery(
             record=record,

@@ -152,7 +152,8 @@ class Hooks:
         if iterator is None or not all(hasattr(iterator, name) for name in _NEEDED):
             return False
         if early and begin_of(iterator._auto_collation) is None:
-            begin = Begin(bool(iterator._auto_collation), iterator._dataset, self.states)
+            resume = {} if self._plan is None else self._plan.states
+            begin = Begin(bool(iterator._auto_collation), iterator._dataset, resume)
             iterator._collate_fn = Collating(iterator._collate_fn, begin)
             iterator._auto_collation = begin
             self.complete = True

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.guard.samples.hooks import Arrived
 from everybit.guard.samples.passing import Beginning, Pass
-from everybit.probe.samples import Facts, value_word
+from everybit.probe.contents.words import value_word
+from everybit.probe.samples import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from everybit.guard.samples.passing import Beginning
 from everybit.guard.samples.promise import generators_of, sampler_of
 from everybit.probe.samples import (
+    Packed,
     dataset_generators,
     generator_states,
     restore_states,
@@ -55,7 +56,10 @@ def position_of(hooks: Hooks, promise: Promise, *, live: bool) -> dict[str, Any]
         "generators": {name: each.get_state() for name, each in now.items()},
         "dataset": generator_states(dataset_generators(getattr(loader, "dataset", None))),
         "own": own_state(loader) if live else None,
-        "states": {int(worker): state for worker, state in states.items()},
+        "states": {
+            int(worker): state.unpacked() if isinstance(state, Packed) else state
+            for worker, state in states.items()
+        },
     }
 
 

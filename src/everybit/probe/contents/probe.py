@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import torch
 from torch.utils.data import IterableDataset
 
 from everybit.core.contents import BatchFacts, Pairing, SampleWords, StreamFact
@@ -13,10 +12,17 @@ from everybit.probe.contents.pairing import compare_rows
 from everybit.probe.contents.streams import Streams
 from everybit.probe.contents.survey import survey
 from everybit.probe.contents.truncated import Truncated
-from everybit.probe.contents.words import LARGE_BYTES, Leaves, bytes_of, folded, leaf_words
+from everybit.probe.contents.words import (
+    LARGE_BYTES,
+    bytes_of,
+    folded,
+    leaves_of,
+    sample_words,
+    words_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Batches of an epoch, in each process, whose rows are compared with their samples.
 PAIRED_BATCHES: Final = 4
@@ -33,7 +39,7 @@ EVERY: Final = 16
 class ContentsProbe:
     """One a fetcher: made when it is made, asked around each batch. It never raises.
 
-    Reading the states of the streams costs about 20 microseconds before and after the samples are
+    Reading the states of the streams costs a few microseconds, before and after the samples are
     read. Words of samples and batch cost the time of hashing their bytes once each, so only the
     first batches of a process have them all; after these one batch in 16, and every small batch as
     a whole. Samples of an iterable dataset have nothing but their words to be known by: all of
@@ -42,6 +48,7 @@ class ContentsProbe:
     Args:
         dataset: The dataset of this process.
         in_worker: Nothing else happens in this process between two batches.
+        generators: Generators of the dataset to be looked at beside those that are found.
 
     Attributes:
         sample_words: A word (XXH3-64) for each sample fetched last; empty where there are none.
@@ -50,7 +57,13 @@ class ContentsProbe:
         passes_batch: The same for the batch collated last.
     """
 
-    def __init__(self, dataset: Any, *, in_worker: bool = False) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        in_worker: bool = False,
+        generators: Mapping[str, Any] | None = None,
+    ) -> None:
         self.sample_words: tuple[int, ...] = ()
         self.batch_word = 0
         self.passes_samples = self.passes_batch = False
@@ -59,15 +72,18 @@ class ContentsProbe:
         self._num_bytes = 0
         self._iterable = isinstance(dataset, IterableDataset)
         self._samples: Sequence[Any] = ()
-        self._leaves: list[Leaves] = []
+        self._words: SampleWords | None = None
         self._drew = False
         self._moved: tuple[StreamFact, ...] = ()
         self._nesting = Nesting(())
         self._truncated = Truncated()
+        quiet = in_worker and not self._iterable
+        self._streams = Streams(generators or {}, quiet_between=quiet)
         try:
             found = survey(dataset)
-            quiet = in_worker and not self._iterable
-            self._streams = Streams(found.generators, quiet_between=quiet)
+            known = {id(each) for each in found.generators.values()}
+            more = {n: g for n, g in (generators or {}).items() if id(g) not in known}
+            self._streams = Streams(found.generators | more, quiet_between=quiet)
             self._nesting = Nesting(found.datasets.values())
             self._handles = any(handles_errors(each) for each in found.datasets.values())
         except Exception:
@@ -75,8 +91,9 @@ class ContentsProbe:
 
     def before(self) -> None:
         """Look before the dataset is read for a batch."""
+        self._call(self._streams.begin)
         if not self._failed:
-            self._call(self._before)
+            self._call(self._truncated.begin)
 
     def fetched(self, samples: Sequence[Any]) -> None:
         """Look at what the dataset gave, in order, before collate gets it."""
@@ -89,14 +106,18 @@ class ContentsProbe:
         if self._failed:
             return None
         facts: BatchFacts | None = self._call(self._collated, batch)
-        self._samples, self._leaves = (), []
+        self._samples, self._words = (), None
         self.sample_words = ()
         self._num_batches += 1
         return facts
 
-    def words(self) -> dict[str, int]:
-        """Return a digest word of each random stream as the batch was begun."""
-        return {} if self._failed else self._streams.words()
+    def stream_word(self) -> int:
+        """Return a word of the global random streams as the batch was begun; 0 with none."""
+        return self._streams.word()
+
+    def left(self) -> bool:
+        """Look when the batch is made; whether a stream moved since it was begun."""
+        return self._streams.left()
 
     def close(self) -> None:
         """Leave everything as it was."""
@@ -105,8 +126,7 @@ class ContentsProbe:
 
     def _call(self, look: Any, *args: Any) -> Any:
         try:
-            with torch.no_grad():
-                return look(*args)
+            return look(*args)
         except Exception:  # Whatever it is, the batch goes on without us.
             self._failed = True
             self.passes_samples = self.passes_batch = False
@@ -118,33 +138,31 @@ class ContentsProbe:
         first = self._num_batches < FULL_BATCHES and self._num_bytes < FULL_BYTES
         return first or self._iterable or self._num_batches % EVERY == 0
 
-    def _before(self) -> None:
-        self._truncated.begin()
-        self._streams.begin()
-
     def _fetched(self, samples: Sequence[Any]) -> None:
         self._drew, self._moved = self._streams.end()
         self._samples = samples
         # Taken before collate, which may write into them.
         self.passes_samples = len(samples) > MAX_SAMPLES or not self._is_chosen()
-        self._leaves = [] if self.passes_samples else [leaf_words(each) for each in samples]
-        self.sample_words = tuple(folded(leaves) for leaves in self._leaves)
+        self.sample_words, self._words = (), None
+        if not self.passes_samples:
+            self.sample_words, self._words = sample_words(samples)
 
     def _collated(self, batch: Any) -> BatchFacts:
         samples = self._samples
         pairing: Pairing | None = None
         if self._num_batches < PAIRED_BATCHES and 1 < len(samples) <= MAX_SAMPLES:
             pairing = compare_rows(samples, batch)
-        size = bytes_of(batch)
+        leaves = leaves_of(batch)
+        size = bytes_of(leaves)
         self.passes_batch = size > LARGE_BYTES and not self._is_chosen()
-        leaves = [] if self.passes_batch else leaf_words(batch)
+        words = [] if self.passes_batch else words_of(leaves)
         self._num_bytes += size
-        self.batch_word = folded(leaves)
+        self.batch_word = folded(words)
         return BatchFacts(
             streams=self._moved,
             drew=self._drew,
-            leaves=tuple(leaves),
-            samples=_columns(self._leaves),
+            leaves=tuple(words),
+            samples=_told_apart(self._words),
             stand_ins=self._nesting.take(),
             absent=tuple(place for place, sample in enumerate(samples) if sample is None),
             pairing=pairing,
@@ -153,10 +171,5 @@ class ContentsProbe:
         )
 
 
-def _columns(leaves: Sequence[Leaves]) -> SampleWords | None:
-    """Return words by leaf; None where the samples are not of one form."""
-    paths = [tuple(path for path, _ in sample) for sample in leaves]
-    if not paths or not 0 < len(paths[0]) <= MAX_LEAVES or any(p != paths[0] for p in paths):
-        return None
-    words = tuple(zip(*([word for _, word in sample] for sample in leaves), strict=True))
-    return SampleWords(paths=paths[0], words=words)
+def _told_apart(words: SampleWords | None) -> SampleWords | None:
+    return words if words is not None and len(words.paths) <= MAX_LEAVES else None

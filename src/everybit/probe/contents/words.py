@@ -1,8 +1,12 @@
-"""Digest words of the leaves of a sample or batch: tensors, arrays, numbers, text, images."""
+"""Digest words of samples and batches and of their leaves: tensors, arrays, numbers, text, images.
+
+There is one word of a sample or batch: `value_word`, which folds those of its leaves.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -11,71 +15,199 @@ import numpy as np
 import torch
 import xxhash
 
+from everybit.core.contents import SampleWords
+from everybit.core.dtype import ITEMSIZE
 from everybit.probe.digest import flatten, plain_word, readable
-from everybit.probe.memory import row_major
+from everybit.probe.memory import dtype_name, row_major
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-Leaves = list[tuple[str, int]]
+Words = list[tuple[str, int]]
+Leaves = list[tuple[str, Any]]
 #: A batch of more bytes is large: hashing it costs more than all else that is done to it.
 LARGE_BYTES: Final = 1 << 20
 _SIZED: Final = (torch.Tensor, np.ndarray)
 _PLAIN: Final = frozenset((torch.Tensor, int, float, bool, str, np.ndarray, np.float64, np.int64))
+#: Objects within objects that are looked into.
+_MAX_DEPTH: Final = 4
+_WHOLE_NUMBERS: Final = tuple(map(str, range(256)))
+_DTYPES: Final = frozenset(
+    each
+    for each in vars(torch).values()
+    if isinstance(each, torch.dtype) and dtype_name(each) in ITEMSIZE
+)
+#: What a dtype and a shape come to, in `_header`; looked up by themselves, for they are many.
+_headers: dict[tuple[Any, Any], int] = {}
+_MAX_HEADERS: Final = 4096
 
 
-def leaf_words(value: Any) -> Leaves:
-    """Return `(path, 64-bit word)` of the leaves of a sample or batch; 0 for one with no digest."""
+def leaves_of(value: Any) -> Leaves:
+    """Return `(path, leaf)` of a sample or batch, as `flatten` does; most are flat, and are quick.
+
+    >>> leaves_of({"ids": 3, "rest": (1, 2)})
+    [('ids', 3), ('rest.0', 1), ('rest.1', 2)]
+    """
     entries: Iterable[tuple[Any, Any]]
-    if type(value) in (tuple, list):
-        entries = enumerate(value)
-    elif type(value) is dict:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        few = len(value) <= len(_WHOLE_NUMBERS)
+        entries = zip(_WHOLE_NUMBERS, value, strict=False) if few else enumerate(value)
+    elif kind is dict:
         entries = value.items()
     else:
-        return [(path, word_of_leaf(leaf)) for path, leaf in flatten(value)]
-    words: Leaves = []
+        return list(flatten(value))
+    leaves: Leaves = []
     for key, item in entries:
         if type(item) in _PLAIN:  # Most are: nothing within them to look for.
-            words.append((str(key), word_of_leaf(item)))
+            leaves.append((key if type(key) is str else str(key), item))
         else:
-            words += [(path, word_of_leaf(leaf)) for path, leaf in flatten(item, str(key), 1)]
-    return words
+            leaves += flatten(item, str(key), 1)
+    return leaves
 
 
-def bytes_of(value: Any) -> int:
-    """Return the bytes of the tensors and arrays of a sample or batch."""
-    sizes = (leaf.nbytes for _, leaf in flatten(value) if isinstance(leaf, _SIZED))
-    return sum(map(int, sizes))
+def words_of(leaves: Leaves) -> Words:
+    """Return `(path, 64-bit word)` of leaves; 0 for one with no digest."""
+    return [(path, word_of_leaf(leaf)) for path, leaf in leaves]
 
 
-def folded(leaves: Leaves) -> int:
+def leaf_words(value: Any) -> Words:
+    """Return `(path, 64-bit word)` of the leaves of a sample or batch; 0 for one with no digest."""
+    return words_of(leaves_of(value))
+
+
+def value_word(value: Any) -> int:
+    """Return the word of a sample or batch (XXH3-64); 0 where nothing of it can be read.
+
+    The same for equal values, on the CPU, whatever their strides. Nothing is waited for: a tensor
+    on an accelerator has no word.
+    """
+    return folded(leaf_words(value))
+
+
+def bytes_of(leaves: Leaves) -> int:
+    """Return the bytes of the tensors and arrays among leaves."""
+    return sum([int(leaf.nbytes) for _, leaf in leaves if isinstance(leaf, _SIZED)])
+
+
+def folded(words: Words) -> int:
     """Return one word (XXH3-64) for all leaves; 0 where none has a digest."""
-    if not leaves:
+    if not words:
         return 0
-    paths, words = zip(*leaves, strict=True)
+    paths, found = zip(*words, strict=True)
+    return _fold(found, _paths(paths))
+
+
+def sample_words(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | None]:
+    """Return the word of each sample, and the words of their leaves.
+
+    Samples of one form, which most are, are gone through leaf by leaf.
+
+    Returns:
+        `value_word` of each; and the words by leaf, None where the samples are not of one form.
+    """
+    columns = _columns(samples)
+    if columns is None:
+        return _one_by_one(samples)
+    paths, leaves = columns
+    words = tuple([tuple([word_of_leaf(leaf) for leaf in column]) for column in leaves])
+    seed = _paths(paths)
+    whole = tuple([_fold(each, seed) for each in zip(*words, strict=True)])
+    return whole, SampleWords(paths=paths, words=words)
+
+
+def _columns(samples: Sequence[Any]) -> tuple[tuple[str, ...], list[list[Any]]] | None:
+    """Return paths, and the leaves of all samples by path; None where they are not of one form."""
+    if not samples or not isinstance(samples, (list, tuple)):
+        return None
+    kind = type(samples[0])
+    paths: tuple[str, ...]
+    if kind is tuple or kind is list:
+        size = len(samples[0])
+        if not 0 < size <= len(_WHOLE_NUMBERS):
+            return None
+        if any(type(each) is not kind or len(each) != size for each in samples):
+            return None
+        paths, keys = _WHOLE_NUMBERS[:size], range(size)
+        columns = [[each[key] for each in samples] for key in keys]
+    elif kind is dict:
+        first = samples[0].keys()
+        paths = tuple(first)
+        if not paths or any(type(path) is not str for path in paths):
+            return None
+        # Of other orders of keys nothing is said here.
+        if any(type(each) is not dict or tuple(each) != paths for each in samples):
+            return None
+        columns = [[each[key] for each in samples] for key in paths]
+    elif kind in _PLAIN:
+        paths, columns = ("",), [list(samples)]
+    else:
+        return None
+    for column in columns:
+        if not _PLAIN.issuperset(map(type, column)):
+            return None
+    return paths, columns
+
+
+def _one_by_one(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | None]:
+    found = [leaf_words(each) for each in samples]
+    whole = tuple([folded(words) for words in found])
+    paths = {tuple([path for path, _ in words]) for words in found}
+    if len(paths) != 1 or not all(paths):
+        return whole, None
+    columns = zip(*([word for _, word in words] for words in found), strict=True)
+    return whole, SampleWords(paths=paths.pop(), words=tuple(columns))
+
+
+def _fold(words: Sequence[int], seed: int) -> int:
     if not any(words):
         return 0
-    return xxhash.xxh3_64_intdigest(array("Q", words), seed=_paths(paths)) or 1
+    return xxhash.xxh3_64_intdigest(array("Q", words), seed=seed) or 1
 
 
 @lru_cache(maxsize=256)
 def _paths(paths: tuple[str, ...]) -> int:
-    return xxhash.xxh3_64_intdigest("\n".join(paths).encode())
+    return xxhash.xxh3_64_intdigest("\n".join(paths).encode("utf-8", "surrogatepass"))
 
 
-def word_of_leaf(leaf: Any) -> int:
-    """Return the word of one value; 0 where it has none."""
-    if isinstance(leaf, torch.Tensor):
+def word_of_leaf(leaf: Any, depth: int = 0) -> int:
+    """Return the word of one value; 0 where it has none.
+
+    Args:
+        leaf: The value.
+        depth: Objects that it lies within.
+    """
+    kind = type(leaf)
+    if kind is torch.Tensor or isinstance(leaf, torch.Tensor):
         return _tensor(leaf)
+    if kind is int:
+        return _whole_number(leaf)
     if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject:
         flat = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
         return xxhash.xxh3_64_intdigest(flat.data, seed=_header(leaf.dtype.str, leaf.shape))
+    if isinstance(leaf, (bytes, bytearray)):
+        return xxhash.xxh3_64_intdigest(leaf, seed=_header("bytes", ()))
     plain = plain_word(leaf)
-    if plain is not None:
-        return plain
-    if type(leaf).__module__.startswith("PIL.") and hasattr(leaf, "tobytes"):
-        return xxhash.xxh3_64_intdigest(leaf.tobytes(), seed=_header(leaf.mode, leaf.size))
-    return 0
+    return _object(leaf, depth) if plain is None else plain
+
+
+def _object(value: Any, depth: int) -> int:
+    """Return the word of an image, of a data class, or of a mapping of another kind."""
+    if type(value).__module__.startswith("PIL.") and hasattr(value, "tobytes"):
+        return xxhash.xxh3_64_intdigest(value.tobytes(), seed=_header(value.mode, value.size))
+    parts: Any = None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: getattr(value, each.name, None) for each in dataclasses.fields(value)}
+    elif isinstance(held := getattr(value, "__dict__", None), dict):
+        parts = held.get("data")  # Batches of tokenizers keep theirs there.
+    if not isinstance(parts, dict) or depth >= _MAX_DEPTH:
+        return 0
+    return folded([(path, word_of_leaf(leaf, depth + 1)) for path, leaf in flatten(parts)])
+
+
+@lru_cache(maxsize=4096)
+def _whole_number(number: int) -> int:
+    return plain_word(number) or 0
 
 
 def _tensor(tensor: torch.Tensor) -> int:
@@ -83,17 +215,34 @@ def _tensor(tensor: torch.Tensor) -> int:
 
     They are read at their address: an array of NumPy's would keep the program from resizing them.
     """
-    if not tensor.is_cpu or not readable(tensor):
+    if not tensor.is_cpu or not (_is_plain(tensor) or readable(tensor)):
         return 0
-    plain = tensor
-    if not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
-        plain = row_major(tensor.detach())
-    size = plain.nbytes
-    seed = _header(plain.dtype, plain.shape)
+    if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
+        tensor = row_major(tensor.detach())
+    form = (tensor.dtype, tensor.shape)
+    seed = _headers.get(form)
+    if seed is None:
+        seed = _header(*form)
+        if len(_headers) < _MAX_HEADERS:
+            _headers[form] = seed
+    size = tensor.nbytes
     if not size:
         return xxhash.xxh3_64_intdigest(b"", seed=seed)
-    held = _bytes(size).from_address(plain.data_ptr())
-    return xxhash.xxh3_64_intdigest(held, seed=seed)
+    address = tensor.data_ptr()
+    if not address:
+        return 0
+    return xxhash.xxh3_64_intdigest(_bytes(size).from_address(address), seed=seed)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is readable by the few looks that settle it for most; another may be, too."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.layout is torch.strided
+        and tensor.dtype in _DTYPES
+        and not tensor.is_nested
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    )
 
 
 @lru_cache(maxsize=256)

@@ -7,18 +7,19 @@ program's own `collate_fn` returned.
 from everybit.probe.samples.collating import Collating, begin_of
 from everybit.probe.samples.envelope import Envelope, Facts, opened
 from everybit.probe.samples.streams import (
+    Packed,
     States,
     dataset_generators,
     generator_states,
     restore_states,
     stream_states,
 )
-from everybit.probe.samples.words import value_word
 
 __all__ = [
     "Collating",
     "Envelope",
     "Facts",
+    "Packed",
     "States",
     "begin_of",
     "dataset_generators",
@@ -26,5 +27,4 @@ __all__ = [
     "opened",
     "restore_states",
     "stream_states",
-    "value_word",
 ]

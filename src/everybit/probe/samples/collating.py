@@ -10,23 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import get_worker_info
 
 from everybit.probe.contents import ContentsProbe
+from everybit.probe.contents.words import value_word
 from everybit.probe.samples.envelope import Envelope, Facts
-from everybit.probe.samples.streams import (
-    dataset_generators,
-    keeps_half,
-    restore_states,
-    stream_states,
-    stream_words,
-)
-from everybit.probe.samples.words import value_word
+from everybit.probe.samples.streams import dataset_generators, pack_streams, restore_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from everybit.probe.samples.streams import States
+    from everybit.probe.samples.streams import Packed, States
 
 
 class Begin:
@@ -44,12 +38,9 @@ class Begin:
         self._collates = collates
         self._dataset = dataset
         self._resume = dict(resume or {})
-        self._generators: dict[str, Any] | None = None
+        self._generators: dict[str, Any] = {}
+        self._in_worker = False
         self.contents: ContentsProbe | None = None
-        self._begun: tuple[tuple[str, int], ...] = ()
-        self._known: tuple[tuple[str, int], ...] = ()
-        self._quiet_between = True
-        self._half = False
 
     def __getstate__(self) -> dict[str, Any]:
         # A worker has the data set already; a second copy would be another object.
@@ -60,28 +51,23 @@ class Begin:
 
     def __bool__(self) -> bool:
         try:
-            self._look()
+            if self.contents is None:
+                self._look()
+            if self.contents is not None:
+                self.contents.before()
         except Exception:  # A measurement that fails must not end the loading.
-            self._begun = ()
-        if self.contents is not None:
-            self.contents.before()
+            self.contents = None
         return self._collates
 
-    def begun(self) -> tuple[tuple[str, int], ...]:
-        """Return the words of the streams as the batch was begun."""
-        return self._begun
+    def begun(self) -> int:
+        """Return a word of the global random streams as the batch was begun; 0 with none."""
+        return 0 if self.contents is None else self.contents.stream_word()
 
-    def ended(self) -> States | None:
+    def ended(self) -> Packed | None:
         """Return the states of the streams where the batch, made in a worker, has moved them."""
-        if get_worker_info() is None or self._generators is None:
+        if self.contents is None or not self._in_worker or not self.contents.left():
             return None
-        words = stream_words(self._generators)
-        self._known = words if self._quiet_between else ()
-        if words == self._begun and not self._half:
-            return None
-        states = stream_states(self._generators)
-        self._half = keeps_half(states)
-        return states
+        return pack_streams(self._generators)
 
     @property
     def collates(self) -> bool:
@@ -90,19 +76,15 @@ class Begin:
 
     def _look(self) -> None:
         info = get_worker_info()
-        if self._generators is None:
-            dataset = self._dataset if info is None else info.dataset
-            self._generators = dataset_generators(dataset)
-            self.contents = ContentsProbe(dataset, in_worker=info is not None)
-            # One that is iterated anew, in a worker that is kept, may draw as it begins.
-            self._quiet_between = not isinstance(dataset, IterableDataset)
-            states = self._resume.get(info.id) if info is not None else None
-            if states is not None:
-                restore_states(states, self._generators)
-                self._half = keeps_half(states)
-        # In a worker nothing happens between two batches: what one left, the next begins with.
-        self._begun = self._known or stream_words(self._generators)
-        self._known = ()
+        dataset = self._dataset if info is None else info.dataset
+        self._in_worker = info is not None
+        self._generators = dataset_generators(dataset)
+        states = self._resume.get(info.id) if info is not None else None
+        if states is not None:
+            restore_states(states, self._generators)
+        self.contents = ContentsProbe(
+            dataset, in_worker=self._in_worker, generators=self._generators
+        )
 
 
 class Collating:
@@ -149,7 +131,7 @@ class Collating:
             return Facts(
                 digest=digest,
                 samples=words,
-                streams=self._begin.begun(),
+                stream_word=self._begin.begun(),
                 states=self._begin.ended(),
                 worker=-1 if info is None else info.id,
                 contents=seen,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from everybit.core.contents import BatchFacts
-    from everybit.probe.samples.streams import States
+    from everybit.probe.samples.streams import Packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +17,8 @@ class Facts:
     Attributes:
         digest: Word of the batch, 0 with none.
         samples: A word a sample, as the data set gave it; empty where it gives whole batches.
-        streams: `(stream, word)` as the batch was begun: `torch`, `python`, `numpy`, and
-            `dataset.<attribute>` for each generator that the data set keeps.
+        stream_word: A word of the global random streams (torch, NumPy, Python) as the batch was
+            begun; 0 with none.
         states: Whole states of the streams behind the batch, where they have moved in a worker.
         worker: The worker, -1 for the process itself.
         fault: Why nothing was measured; "" with none.
@@ -27,8 +27,8 @@ class Facts:
 
     digest: int = 0
     samples: tuple[int, ...] = ()
-    streams: tuple[tuple[str, int], ...] = ()
-    states: States | None = None
+    stream_word: int = 0
+    states: Packed | None = None
     worker: int = -1
     fault: str = ""
     contents: BatchFacts | None = None

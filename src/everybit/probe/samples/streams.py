@@ -1,7 +1,7 @@
-"""The random streams that a batch is made with: the global ones, and those a data set keeps.
+"""States of random streams, so that a resumed run can go on with them. Nothing is drawn.
 
-Their words are cheap, for every batch. Their whole states are taken where they moved, so that a
-resumed run can go on with them. Nothing is drawn.
+They are the global ones, and those that a data set keeps. A worker packs them for each batch that
+moved them; as plain values they are only made of what is saved.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import random
 import sys
 from array import array
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-import xxhash
 
-from everybit.probe.contents.streams import twister_state
 from everybit.probe.generators import is_generator
+from everybit.probe.twister import Twister, of_legacy, of_python
 
-_MASK: Final = (1 << 64) - 1
 #: Data sets within data sets (a subset, a transform) that are looked into.
 _MAX_DEPTH: Final = 4
 
@@ -25,19 +24,49 @@ _MAX_DEPTH: Final = 4
 States = dict[str, Any]
 
 
-def stream_words(generators: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-    """Return `(stream, word)`: `torch`, `python`, `numpy` where it is in use, and the generators.
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """States of streams as bytes, which cost little to take and to send.
 
-    Args:
-        generators: Those of the data set, by name, as `dataset_generators` finds them.
+    Attributes:
+        tensors: Those of torch's generators, by name.
+        twisters: Those of Python and NumPy, by name.
+        others: The rest, as plain values.
     """
-    words = [("torch", _torch_word(torch.default_generator)), ("python", _python_word(random))]
-    numpy_random = sys.modules.get("numpy.random")
+
+    tensors: dict[str, bytes]
+    twisters: dict[str, Twister]
+    others: States
+
+    def unpacked(self) -> States:
+        """Return them as they are saved."""
+        states: States = {
+            name: torch.frombuffer(bytearray(held), dtype=torch.uint8)
+            for name, held in self.tensors.items()
+        }
+        for name, twister in self.twisters.items():
+            states[name] = _of_python(twister) if name == "python" else _of_numpy(twister)
+        return states | self.others
+
+
+def pack_streams(generators: dict[str, Any]) -> Packed:
+    """Take the states of the global streams and of these generators."""
+    tensors = {"torch": torch.default_generator.get_state().numpy().tobytes()}
+    twisters = {"python": of_python(random._inst)}
+    others: States = {}
+    for name, state in generator_states(generators).items():
+        if isinstance(state, torch.Tensor):
+            tensors[name] = state.numpy().tobytes()
+        else:
+            others[name] = state
+    numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        words.append(("numpy", _global_numpy_word(numpy_random)))
-    for name, generator in generators.items():
-        words.append((name, _word_of(generator)))
-    return tuple(words)
+        legacy = of_legacy(numpy_random.mtrand._rand)
+        if legacy is None:  # Another kind was put in its place.
+            others["numpy"] = _plain(numpy_random.get_state(legacy=False))
+        else:
+            twisters["numpy"] = legacy
+    return Packed(tensors=tensors, twisters=twisters, others=others)
 
 
 def generator_states(generators: dict[str, Any]) -> States:
@@ -46,15 +75,8 @@ def generator_states(generators: dict[str, Any]) -> States:
 
 
 def stream_states(generators: dict[str, Any]) -> States:
-    """Return the whole state of each of these streams."""
-    states: States = {
-        "torch": torch.default_generator.get_state(),
-        "python": _python_state(random),
-    }
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        states["numpy"] = _plain(numpy_random.get_state(legacy=False))
-    return states | generator_states(generators)
+    """Return the whole state of the global streams and of these generators."""
+    return pack_streams(generators).unpacked()
 
 
 def restore_states(states: States, generators: dict[str, Any]) -> None:
@@ -87,7 +109,7 @@ def dataset_generators(dataset: Any) -> dict[str, Any]:
         seen.add(id(holder))
         attributes = getattr(holder, "__dict__", None)
         for name, value in list(attributes.items()) if isinstance(attributes, dict) else ():
-            if is_generator(value):
+            if is_generator(value) and not isinstance(value, random.SystemRandom):
                 found[f"{path}.{name}"] = value
             elif name in ("dataset", "transform", "transforms", "datasets", "source"):
                 parts = value if isinstance(value, (list, tuple)) else [value]
@@ -98,25 +120,11 @@ def dataset_generators(dataset: Any) -> dict[str, Any]:
     return found
 
 
-def mixed(words: tuple[tuple[str, int], ...]) -> int:
-    """Return one word for the global streams; 0 for none."""
-    known = [word for name, word in words if not name.startswith("dataset.")]
-    return xxhash.xxh3_64_intdigest(array("Q", known).tobytes()) if known else 0
-
-
-def _word_of(generator: Any) -> int:
-    if isinstance(generator, torch.Generator):
-        return _torch_word(generator)
-    if isinstance(generator, random.Random):
-        return _python_word(generator)
-    return _numpy_word(_bits_of(generator).state)
-
-
 def _state_of(generator: Any) -> Any:
     if isinstance(generator, torch.Generator):
         return generator.get_state()
     if isinstance(generator, random.Random):
-        return _python_state(generator)
+        return _of_python(of_python(generator))
     return _plain(_bits_of(generator).state)
 
 
@@ -134,52 +142,22 @@ def _bits_of(generator: Any) -> Any:
     return generator._bit_generator if inner is None else inner
 
 
-def _torch_word(generator: torch.Generator) -> int:
-    return xxhash.xxh3_64_intdigest(generator.get_state().numpy().data)
+def _of_python(twister: Twister) -> list[Any]:
+    return [random.Random.VERSION, [*array("I", twister.key), twister.position], twister.half]
 
 
-def _python_word(generator: Any) -> int:
-    # The hash of a tuple of integers is the same in every process, and costs least of all.
-    _, words, gauss = generator.getstate()
-    return (hash(words) ^ hash(gauss)) & _MASK if gauss is not None else hash(words) & _MASK
-
-
-def _python_state(generator: Any) -> list[Any]:
-    version, words, gauss = generator.getstate()
-    return [version, list(words), gauss]
+def _of_numpy(twister: Twister) -> dict[str, Any]:
+    return {
+        "bit_generator": "MT19937",
+        "state": {"key": array("I", twister.key).tolist(), "pos": twister.position},
+        "has_gauss": int(twister.half is not None),
+        "gauss": twister.half or 0.0,
+    }
 
 
 def _set_python(generator: Any, state: list[Any]) -> None:
     version, words, gauss = state
     generator.setstate((version, tuple(words), gauss))
-
-
-def _global_numpy_word(numpy_random: Any) -> int:
-    """Return a word of NumPy's global generator, without the half of a pair that it may keep.
-
-    Asking for that takes thirty times as long: see `keeps_half`.
-    """
-    bits = getattr(numpy_random.mtrand._rand, "_bit_generator", None)
-    if type(bits) is numpy_random.MT19937:
-        return xxhash.xxh3_64_intdigest(twister_state(bits))
-    return _numpy_word(numpy_random.get_state(legacy=False))  # Another was put in its place.
-
-
-def keeps_half(states: States) -> bool:
-    """Whether NumPy's global generator keeps the second number of a pair of normal ones.
-
-    To draw that changes nothing else of its state, so it does not show in its word.
-    """
-    return bool(states.get("numpy", {}).get("has_gauss"))
-
-
-def _numpy_word(state: dict[str, Any]) -> int:
-    inner = state["state"]
-    key = inner.get("key") if isinstance(inner, dict) else None
-    if key is None:
-        return xxhash.xxh3_64_intdigest(repr(state).encode())
-    head = f"{inner['pos']}:{state.get('has_gauss')}:{state.get('gauss')!r}".encode()
-    return xxhash.xxh3_64_intdigest(head + key.tobytes())
 
 
 def _plain(value: Any) -> Any:

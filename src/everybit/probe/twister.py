@@ -1,0 +1,132 @@
+"""States of Mersenne Twisters, of NumPy and of Python, read where they lie.
+
+Asked for, they are copied number by number, which takes up to a hundred times as long. Where a
+state lies is tried out once, on generators made for that; where it is not found, it is asked for.
+"""
+
+from __future__ import annotations
+
+import _random
+import ctypes
+import random
+import struct
+import sys
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+NUM_WORDS: Final = 624
+_KEY_BYTES: Final = 4 * NUM_WORDS
+_BYTES: Final = _KEY_BYTES + 4
+#: What a generator of normal numbers keeps: whether there is one, padding, and the number.
+_HALF: Final = struct.Struct("<i4xd")
+
+
+class Twister(NamedTuple):
+    """The state of one.
+
+    Attributes:
+        key: Its 624 words of 32 bits, as they lie in memory.
+        position: How many of them were used; 624: all.
+        half: The second of a pair of normal numbers that it keeps; None with none.
+    """
+
+    key: bytes
+    position: int
+    half: float | None = None
+
+
+def of_numpy(generator: Any) -> Twister:
+    """Return the state of a `numpy.random.MT19937`; it keeps no normal number."""
+    if _numpy_lies_as_known():
+        return _split(ctypes.string_at(generator.ctypes.state_address, _BYTES))
+    state = generator.state["state"]
+    return Twister(state["key"].tobytes(), int(state["pos"]))
+
+
+def of_legacy(generator: Any) -> Twister | None:
+    """Return the state of a `numpy.random.RandomState`; None where it draws from no twister."""
+    bits = generator._bit_generator
+    if type(bits) is not np.random.MT19937:
+        return None
+    offset = _half_offset()
+    if offset is None:
+        state = generator.get_state(legacy=False)
+        half = float(state["gauss"]) if state["has_gauss"] else None
+        return Twister(state["state"]["key"].tobytes(), int(state["state"]["pos"]), half)
+    has_half, half = _HALF.unpack(ctypes.string_at(id(generator) + offset, _HALF.size))
+    key, position, _ = of_numpy(bits)
+    return Twister(key, position, half if has_half else None)
+
+
+def of_python(generator: random.Random) -> Twister:
+    """Return the state of a `random.Random`."""
+    if _python_lies_as_known() and type(generator).getstate is random.Random.getstate:
+        held = ctypes.string_at(id(generator) + object.__basicsize__, _BYTES)
+        position, key = int.from_bytes(held[:4], sys.byteorder), held[4:]
+        half: float | None = vars(generator)["gauss_next"]
+        return Twister(key, position, half)
+    return _asked(generator)
+
+
+def _asked(generator: random.Random) -> Twister:
+    _, words, half = generator.getstate()
+    return Twister(np.array(words[:NUM_WORDS], np.uint32).tobytes(), words[NUM_WORDS], half)
+
+
+def _split(held: bytes) -> Twister:
+    return Twister(held[:_KEY_BYTES], int.from_bytes(held[_KEY_BYTES:], sys.byteorder))
+
+
+@cache
+def _numpy_lies_as_known() -> bool:
+    """Whether a twister lies in memory as NumPy's documentation of its state says."""
+    one: Any = np.random.MT19937(7)
+    one.random_raw(9)
+    state = one.state["state"]
+    held = _split(ctypes.string_at(one.ctypes.state_address, _BYTES))
+    return held == (state["key"].tobytes(), state["pos"], None)
+
+
+@cache
+def _python_lies_as_known() -> bool:
+    """Whether Python's twister lies behind the head of its object: position, then words."""
+    size = getattr(_random.Random, "__basicsize__", 0)
+    if sys.implementation.name != "cpython" or size < object.__basicsize__ + _BYTES:
+        return False
+    one = random.Random(7)
+    for count in (0, 9, 700):
+        for _ in range(count):
+            one.random()
+        held = ctypes.string_at(id(one) + object.__basicsize__, _BYTES)
+        known = _asked(one)
+        if (held[4:], int.from_bytes(held[:4], sys.byteorder)) != (known.key, known.position):
+            return False
+    return True
+
+
+@cache
+def _half_offset() -> int | None:
+    """Where within a `RandomState` the kept normal number lies; None where it is not found."""
+    kind = np.random.RandomState
+    size = getattr(kind, "__basicsize__", 0)
+    if sys.implementation.name != "cpython" or not size or not _numpy_lies_as_known():
+        return None
+    one, other = kind(7), kind(11)
+    one.standard_normal()
+    other.standard_normal(3)
+    for offset in range(object.__basicsize__, size - _HALF.size + 1, 8):
+        if all(_keeps(each, offset) for each in (one, other)):
+            one.standard_normal()  # It keeps none now.
+            return offset if _keeps(one, offset) else None
+    return None
+
+
+def _keeps(generator: Any, offset: int) -> bool:
+    """Whether what lies there is what the generator says it keeps."""
+    state = generator.get_state(legacy=False)
+    has_half, half = _HALF.unpack(ctypes.string_at(id(generator) + offset, _HALF.size))
+    if has_half != state["has_gauss"]:
+        return False
+    return not has_half or half == state["gauss"]

@@ -1,0 +1,115 @@
+"""One word of a sample or batch, by whichever way it is come to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import UserDict
+
+import numpy as np
+import pytest
+import torch
+
+from everybit.probe.contents.words import (
+    folded,
+    leaf_words,
+    leaves_of,
+    sample_words,
+    value_word,
+    word_of_leaf,
+)
+from everybit.probe.digest import flatten
+
+Pair = dataclasses.make_dataclass("Pair", ["inputs", "label"])
+
+SAMPLES = {
+    "tuples": [(torch.full((3,), float(i)), i) for i in range(5)],
+    "dictionaries": [{"ids": torch.arange(i + 1), "text": "a" * i} for i in range(5)],
+    "lists": [[np.arange(i), 0.5 * i] for i in range(5)],
+    "tensors": [torch.full((2,), i) for i in range(5)],
+    "numbers": [3, 4, 5],
+    "with what is nested": [(torch.ones(2), {"a": i, "b": [i]}) for i in range(3)],
+    "of two lengths": [(torch.ones(2), 1), (torch.ones(2),)],
+    "of two orders of keys": [{"a": 1, "b": 2}, {"b": 2, "a": 1}],
+    "data classes": [Pair(torch.ones(2), i) for i in range(3)],
+    "nothing": [],
+    "empty": [(), ()],
+    "none": [None, torch.ones(1)],
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_samples_leaf_by_leaf_have_the_words_that_they_have_one_by_one(kind):
+    samples = SAMPLES[kind]
+    whole, words = sample_words(samples)
+    assert whole == tuple(value_word(each) for each in samples)
+    paths = {tuple(path for path, _ in leaf_words(each)) for each in samples}
+    if len(paths) == 1 and paths != {()}:
+        assert words is not None
+        rows = list(zip(*words.words, strict=True))
+        for sample, row in zip(samples, rows, strict=True):
+            assert leaf_words(sample) == list(zip(words.paths, row, strict=True))
+    else:
+        assert words is None
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_the_leaves_are_those_of_flatten(kind):
+    for value in (SAMPLES[kind], *SAMPLES[kind]):
+        assert [path for path, _ in leaves_of(value)] == [path for path, _ in flatten(value)]
+
+
+def test_what_differs_has_another_word():
+    values = [
+        {"a": 1},
+        {"b": 1},
+        {"a": 2},
+        {"a": True},
+        {"a": 1.0},
+        {"a": "1"},
+        {"a": b"1"},
+        {"a": torch.tensor(1)},
+        {"a": torch.tensor([1])},
+        {"a": torch.tensor([1], dtype=torch.int32)},
+        {"a": np.array([1])},
+        Pair(1, 2),
+        Pair(2, 1),
+        Pair(torch.ones(1), [1]),
+        UserDict(a=3),
+    ]
+    words = [value_word(each) for each in values]
+    assert 0 not in words
+    assert len(set(words)) == len(words)
+    assert words == [value_word(each) for each in values]
+
+
+def test_what_cannot_be_read_has_none():
+    for value in (
+        object(),
+        [object()],
+        [],
+        torch.ones(2).to_sparse(),
+        torch.ones(2, device="meta"),
+    ):
+        assert value_word(value) == 0
+    assert folded([]) == 0
+
+
+def test_what_holds_itself_is_looked_into_so_deep():
+    class Held:
+        pass
+
+    held = Held()
+    held.data = {"inner": held}
+    assert value_word(held) == 0
+    pair = Pair(1, None)
+    pair.label = pair
+    assert value_word(pair) != 0
+
+
+def test_text_of_any_kind_has_a_word():
+    assert word_of_leaf("a\udc80") != word_of_leaf("a\udc81") != 0
+    assert word_of_leaf(b"\xff" * 100) == word_of_leaf(bytearray(b"\xff" * 100)) != 0
+
+
+def test_numbers_as_large_as_can_be():
+    assert len({word_of_leaf(each) for each in (2**64, -(2**64), 0, -1)}) == 4
