@@ -15,7 +15,8 @@ from everybit.detect.sample_changed import SampleBook
 from everybit.detect.sample_swallowed import Swallowed
 from everybit.detect.token_range import (
     TokenInput,
-    has_gaps,
+    gaps_in,
+    gaps_meant,
     judge_failed,
     judge_gaps,
     judge_width,
@@ -183,11 +184,26 @@ def test_types_that_are_too_narrow():
 
 
 def test_every_second_id():
-    assert judge_gaps(tokens(0, 9, gaps=True), **AT).rule == "DAT412"
-    assert judge_gaps(tokens(0, 9), **AT) is None
-    assert not has_gaps([[5, 6, 7, 8, 0, 0, 0, 0]])
-    assert not has_gaps([[0] * 16])
-    assert has_gaps([[9, 1, 700, 0, 30, 1, 4, 0]], high_words=1)
+    second, first, both = (tokens(0, 9, gaps=frozenset(at)) for at in ((1,), (0,), (0, 1)))
+    wide, narrow = {"ids": "int64"}, {"ids": "uint16"}
+    assert judge_gaps(second, {}, **AT).rule == "DAT412"
+    assert judge_gaps(tokens(0, 9), {}, **AT) is None
+    for gaps in (second, first, both):
+        assert judge_gaps(gaps, narrow, **AT).rule == "DAT412"
+    # A blank between all others; rows that were cut anywhere have it now here, now there.
+    assert judge_gaps(second, wide, **AT) is None
+    assert judge_gaps(first, {}, **AT) is None
+    assert "blank" in gaps_meant(first, {})
+    assert judge_gaps(both, wide, **AT).rule == "DAT412"
+    assert "64 bits were read as 32" in judge_gaps(second, {"ids": "int32"}, **AT).message
+
+
+def test_where_every_second_id_is_zero():
+    assert not gaps_in([[5, 6, 7, 8, 0, 0, 0, 0]])
+    assert not gaps_in([[0] * 16])
+    assert not gaps_in([[9, 0, 7, 0, 8, 0, 4, 0], [9, 2, 7, 1, 8, 4, 4, 5]])
+    assert gaps_in([[9, 1, 700, 0, 30, 1, 4, 0]], high_words=1) == {1}
+    assert gaps_in([[0, 9, 0, 7, 0, 8, 0, 4, 0]]) == {0}
 
 
 def test_maps_that_contradict():
@@ -207,10 +223,12 @@ def test_a_pass_more_than_usual():
     assert (finding.evidence["passes"], finding.evidence["usual"]) == (2, 1)
 
 
-def test_a_generator_that_two_draw_from():
+def test_passes_that_move_nothing():
     judge = OrderMoved()
-    facts = {"left": 5, "found": 6, **AT}
-    # Moved by the program itself, which seeds it, say.
-    assert judge.judge_generator("train", 1, by="", **facts) == []
-    assert judge.judge_generator("train", 1, by="val", **facts | {"found": 5}) == []
-    assert judge.judge_generator("train", 1, by="val", **facts)[0].rule == "DAT415"
+    for epoch in range(4):  # They alternate the same way, by one generator.
+        assert judge.judge_pause("train", epoch, {"val": 1}, generator=True, **AT) == []
+    # One more, and then the stream is seeded: the order hangs on the seed alone.
+    assert judge.judge_pause("train", 4, {"val": 2}, generator=True, seeded=True, **AT) == []
+    (finding,) = judge.judge_pause("train", 5, {"val": 3}, generator=True, **AT)
+    assert (finding.rule, finding.evidence["kind"]) == ("DAT415", "generator")
+    assert "both draw from one generator" in finding.message

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Largest value of the integer types that are too narrow for some vocabulary.
 LARGEST: Final = {"int8": 127, "uint8": 255, "int16": 32_767, "uint16": 65_535}
+_WORDS_OF_32: Final = frozenset(("int32", "uint32"))
+_WORDS_OF_64: Final = frozenset(("int64", "uint64"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +29,16 @@ class TokenInput:
         dtype: Its type.
         lowest: Its lowest value.
         highest: Its highest value.
-        gaps: Every second value of each row is zero (at most `high_words`), and the others are
-            not: as words of 32 bits look that are read as words of 16.
+        gaps: Where each row's zeros lie, if every second value of it is zero (at most `high_words`)
+            and the others are not, as words of 32 bits look that are read as words of 16: 1 for
+            the second of each pair, 0 for the first. Empty where rows are not like that.
     """
 
     path: str
     dtype: str
     lowest: int
     highest: int
-    gaps: bool = False
+    gaps: frozenset[int] = frozenset()
 
 
 def judge_failed(
@@ -105,13 +108,23 @@ def judge_width(
     )
 
 
-def judge_gaps(tokens: TokenInput, *, step: int, rank: int) -> Finding | None:
-    """Return the finding on ids of which every second one is zero."""
-    if not tokens.gaps:
+def judge_gaps(
+    tokens: TokenInput, sources: Mapping[str, str], *, step: int, rank: int
+) -> Finding | None:
+    """Return the finding on ids of which every second one is zero, unless it is meant so.
+
+    Args:
+        tokens: The input.
+        sources: Types of the arrays of ids that the data set holds, by path.
+        step: Updates finished.
+        rank: Rank of the process.
+    """
+    if not tokens.gaps or gaps_meant(tokens, sources):
         return None
+    bits = 32 if sources and set(sources.values()) <= _WORDS_OF_32 else 16
     return _finding(
-        f"every second token id of input {tokens.path or 'of the model'} is zero: ids of 32 bits"
-        f" were read as 16, at step {step}",
+        f"every second token id of input {tokens.path or 'of the model'} is zero: ids of"
+        f" {2 * bits} bits were read as {bits}, at step {step}",
         tokens,
         {"kind": "gaps"},
         step=step,
@@ -119,29 +132,61 @@ def judge_gaps(tokens: TokenInput, *, step: int, rank: int) -> Finding | None:
     )
 
 
-def has_gaps(rows: Sequence[Sequence[int]], *, high_words: int = 0) -> bool:
-    """Whether every second value of each row is zero and the others are various.
+def gaps_meant(tokens: TokenInput, sources: Mapping[str, str]) -> str:
+    """Say why ids of which every second one is zero are taken for what the program means.
+
+    A blank or padding id between all others is common in speech and in alignments. What was read
+    as a narrower type comes from an array of that type, or lies now so, now so in its rows, as
+    they were cut.
+
+    Args:
+        tokens: The input.
+        sources: Types of the arrays of ids that the data set holds, by path.
+
+    Returns:
+        The reason; "" where it is not so.
+    """
+    if not tokens.gaps or len(tokens.gaps) > 1 or set(sources.values()) & LARGEST.keys():
+        return ""
+    if 0 in tokens.gaps:
+        return "every second token id is zero, from the first one on: a blank between all others"
+    if sources and set(sources.values()) <= _WORDS_OF_64:
+        return (
+            "every second token id is zero, and the data set holds them in words of 64 bits, which"
+            " nothing wider can have been read as: a blank between all others"
+        )
+    return ""
+
+
+def gaps_in(rows: Sequence[Sequence[int]], *, high_words: int = 0) -> frozenset[int]:
+    """Return where zeros lie, if every second value of each row is zero and the others are various.
 
     Args:
         rows: Some rows of ids.
         high_words: Largest upper half of an id of the vocabulary.
 
-    >>> has_gaps([[7, 0, 5, 0, 9, 0, 4, 0], [0, 3, 0, 8, 0, 6, 0, 2]])
-    True
-    >>> has_gaps([[7, 3, 5, 0, 0, 0, 0, 0]])
-    False
+    >>> sorted(gaps_in([[7, 0, 5, 0, 9, 0, 4, 0], [0, 3, 0, 8, 0, 6, 0, 2]]))
+    [0, 1]
+    >>> gaps_in([[7, 3, 5, 0, 0, 0, 0, 0]])
+    frozenset()
     """
     if not rows or min(map(len, rows)) < 8:
-        return False
+        return frozenset()
+    found = set()
     for row in rows:
         halves = (row[::2], row[1::2])
-        if not any(
-            min(low) >= 0 and max(low) <= high_words and len(set(high)) >= 3 and min(high) >= 0
-            and sum(value > high_words for value in high) > len(high) // 2
-            for low, high in (halves, halves[::-1])
-        ):  # fmt: skip
-            return False
-    return True
+        # The lower half comes first in nearly all files.
+        place = next((at for at in (1, 0) if _is_gap(halves[at], halves[1 - at], high_words)), None)
+        if place is None:
+            return frozenset()
+        found.add(place)
+    return frozenset(found)
+
+
+def _is_gap(low: Sequence[int], high: Sequence[int], high_words: int) -> bool:
+    if min(low) < 0 or max(low) > high_words or len(set(high)) < 3 or min(high) < 0:
+        return False
+    return sum(value > high_words for value in high) > len(high) // 2
 
 
 def _finding(

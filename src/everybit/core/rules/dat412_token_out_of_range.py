@@ -18,7 +18,9 @@ What to do:
 
 Known false alarms:
     A narrow array beside ids that come from somewhere else. Without negative ids the finding on a
-    narrow type is a `warning`.
+    narrow type is a `warning`. A blank or padding id between all others is no finding where it
+    comes first in each row, or where the data set holds its ids in words of 64 bits: the coverage
+    says so.
 """
 
 from everybit.core.finding import Certainty, Severity

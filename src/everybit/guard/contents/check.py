@@ -111,6 +111,7 @@ class ContentsCheck(Check):
         facts = delivery.facts.contents if delivery.facts is not None else None
         self._num_batches += 1
         findings = self._late_start(delivery)
+        self._pauses.delivers(record)
         findings += self.delivered.deliver(record, delivery.batch, facts)
         known = self._loaders.get(record.loader)
         if known is not None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from everybit.core.boundary import Boundary
-from everybit.core.verdict import Checked, Coverage
+from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.batch_nonfinite import BadValues, judge_values
 from everybit.detect.token_range import (
     TokenInput,
-    has_gaps,
+    gaps_in,
+    gaps_meant,
     judge_failed,
     judge_gaps,
     judge_width,
@@ -66,6 +67,7 @@ class InputsCheck(Check):
         )
         self._num_token_calls = 0
         self._told: dict[tuple[str, str], int] = {}
+        self._meant: dict[str, str] = {}
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Look at inputs as a call begins; judge them once it is known what came of them."""
@@ -92,9 +94,13 @@ class InputsCheck(Check):
 
     def coverage(self) -> Coverage:
         """Return how many inputs were looked at."""
-        if not self._num_inputs:
-            return Coverage()
-        return Coverage(checked=(Checked(what="inputs of the model", count=self._num_inputs),))
+        skipped = [
+            Skipped(what=f"type of the ids of input {path or 'of the model'}", why=why,
+                    promised=False)
+            for path, why in self._meant.items()
+        ]  # fmt: skip
+        checked = Checked(what="inputs of the model", count=self._num_inputs)
+        return Coverage(checked=(checked,) if self._num_inputs else (), skipped=tuple(skipped))
 
     def _look(self, moment: Moment) -> list[Finding]:
         self._tokens = []
@@ -148,7 +154,9 @@ class InputsCheck(Check):
             if leaf.dim() == 2 and leaf.device.type == "cpu":
                 tokens = _tokens(path, leaf, max(embeddings.values()))
                 at = {"step": moment.step, "rank": self._rank}
-                found.append(judge_gaps(tokens, **at))
+                found.append(judge_gaps(tokens, self._sources, **at))
+                meant = gaps_meant(tokens, self._sources)
+                self._meant |= {path: meant} if meant else {}
                 found.append(judge_width(tokens, self._sources, embeddings, **at))
         return [each for each in found if each is not None and self._is_new(each)]
 
@@ -221,5 +229,5 @@ def _tokens(path: str, leaf: torch.Tensor, vocabulary: int) -> TokenInput:
         dtype=dtype_name(leaf.dtype),
         lowest=int(values.min()),
         highest=int(values.max()),
-        gaps=has_gaps(rows, high_words=high),
+        gaps=gaps_in(rows, high_words=high),
     )
