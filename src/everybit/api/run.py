@@ -19,6 +19,7 @@ from everybit.core.errors import EverybitError, PathError, StoppedError
 from everybit.core.ranks import rank_and_world
 from everybit.core.verdict import Coverage, Skipped, Verdict
 from everybit.host import capture_environment
+from everybit.host.read_files import read_files
 from everybit.ledger import End, EndReason, RunWriter, end_after, exit_code
 from everybit.ledger.default_folder import default_folder
 from everybit.sinks import check_sinks
@@ -144,11 +145,13 @@ class _ScriptWatch:
     def __enter__(self) -> Self:
         self._torch.install()
         self._children.install()
+        read_files.listen(whole=True)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._torch.remove()
         self._children.remove()
+        read_files.rest(ended=True)
         if self._guard is not None:
             self._guard.__exit__(kind, error, trace)
         elif self.is_ours:

@@ -18,6 +18,7 @@ from everybit.guard.contents import contents_checks
 from everybit.guard.gradients import Gradients
 from everybit.guard.gradients_at_rest import GradientCheck
 from everybit.guard.numerics import NumericsCheck
+from everybit.guard.read_files import ReadFilesCheck
 from everybit.guard.readout import Readout
 from everybit.guard.recompute import RecomputeCheck
 from everybit.guard.record import RecordCheck
@@ -130,14 +131,14 @@ class Checks:
             )
         self._all.append(self._replay)
         self._all.append(self.record)
-        self.trace = TraceCheck(state, readout, watch.fence, config)
+        self.trace = TraceCheck(state, readout, watch.fence, config, self.record.calls)
         watch.boundaries.around = self.trace.beside(watch.boundaries.around)
         self.configuration = ConfigurationCheck(state.members)
         self._all += [self.trace, self.configuration]
         self._all.append(replicas)
         self.scenes = Scenes(state, config, lambda: self.record.gathered.losses)
         self._all.append(self.scenes)
-        self._all.append(AnswersCheck())
+        self._all += [AnswersCheck(), ReadFilesCheck()]
         losses = LossMemory(lambda: self.record.gathered.losses, state.members, rank=rank)
         self.samples = SampleCheck(losses, rank=rank)
         self._all += [self.samples, losses]

@@ -16,6 +16,7 @@ from everybit.guard.check import Check
 from everybit.guard.groups import BUFFERS
 from everybit.guard.readout import bits_of, number_of, read_words
 from everybit.guard.shards import local_of
+from everybit.guard.step_calls import MAX_CALLS, StepCalls
 from everybit.probe.digest import flatten, grid_words, memory_words, plain_word, readable
 from everybit.probe.grid_device import device_digest
 from everybit.probe.rng import rng_words
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from everybit.guard.state import CarriedState
 
     _Held = tuple[dict[Link, tuple[list[str], list[int | torch.Tensor]]], list[torch.Tensor]]
-
-#: Root calls of one step whose inputs are recorded; more are counted and not recorded.
-MAX_CALLS = 256
 
 #: Losses of one step that are recorded: a loop that never steps has no end of them.
 MAX_LOSSES = 4096
@@ -73,6 +71,7 @@ class RecordCheck(Check):
 
     Attributes:
         gathered: What the last finished step gave.
+        calls: Calls of the model since the last update.
         num_digests: Digests recorded.
         unrecorded: What has no digest, and why.
     """
@@ -83,6 +82,7 @@ class RecordCheck(Check):
         self.num_digests = 0
         self.unrecorded: dict[str, str] = {}
         self.gathered = Gathered()
+        self.calls = StepCalls()
         self._state = state
         self._readout = readout
         self._marked = gradients
@@ -95,14 +95,17 @@ class RecordCheck(Check):
         """Take what this boundary offers."""
         if boundary is Boundary.FORWARD_START:
             self._inputs(moment)
-        elif boundary is Boundary.FORWARD_END and moment.evaluating:
-            self._add_values(Link.OUTPUT, by_sample(list(flatten(list(moment.outputs)))))
+        elif boundary is Boundary.FORWARD_END:
+            self.calls.returned(moment.outputs)
+            if moment.evaluating:
+                self._add_values(Link.OUTPUT, by_sample(list(flatten(list(moment.outputs)))))
         elif boundary is Boundary.BACKWARD_END:
             self._loss(moment)
         elif boundary is Boundary.STEP_START and moment.optimizer is not None:
             self._gradients(moment.optimizer)
         elif boundary is Boundary.STEP_END:
             self._update(moment)
+            self._take_calls()
             values = [word for column in self._columns.values() for word in column.words]
             values += [0 if loss.is_complex() else bits_of(loss) for loss in self._losses]
             self._asked = self._readout.ask(values)
@@ -111,6 +114,7 @@ class RecordCheck(Check):
     def finish(self, moment: Moment) -> Sequence[Finding]:
         """Take what was read, and begin the next step."""
         columns, self._columns = self._columns, {}
+        self.calls.forget()
         losses, self._losses = self._losses, []
         read = iter(self._asked.words if self._asked else ())
         tables = [
@@ -132,6 +136,7 @@ class RecordCheck(Check):
         """Keep what the step has given so far: of a step in several calls, say."""
         columns = {link: (list(c.names), list(c.words)) for link, c in self._columns.items()}
         self._held = (columns, list(self._losses))
+        self.calls.hold()
 
     def put_back(self) -> None:
         """Forget what came since."""
@@ -140,6 +145,7 @@ class RecordCheck(Check):
         for link, (names, words) in columns.items():
             self._column(link).add(names, words)
         self._losses = list(losses)
+        self.calls.put_back()
 
     def initial(self) -> tuple[TensorTable, ...]:
         """Return the digests of all carried state as the run found it."""
@@ -158,15 +164,27 @@ class RecordCheck(Check):
     def _inputs(self, moment: Moment) -> None:
         if not (moment.differentiable or moment.evaluating):
             return  # Evaluation between updates is no part of the step.
-        if Link.RNG not in self._columns:
-            streams = rng_words()
-            self._column(Link.RNG).add(streams.keys(), streams.values())
-        if moment.call >= MAX_CALLS:
-            self.unrecorded["batch"] = f"more than {MAX_CALLS} calls of the model in a step"
+        call = self.calls.begin(moment)
+        if self.calls.wants_streams():
+            call.streams = dict(rng_words())
+        if not call.digested:
             return
-        prefix = f"#{moment.call}." if moment.call else ""
+        column = _Column()
         leaves = [*flatten(list(moment.args)), *flatten(dict(moment.kwargs))]
-        self._add_values(Link.BATCH, [(prefix + path, value) for path, value in leaves])
+        self._add_values(Link.BATCH, leaves, column=column)
+        call.names, call.words = column.names, column.words
+
+    def _take_calls(self) -> None:
+        """Take the inputs of the calls that belong to the step, which is known now."""
+        kept = self.calls.belonging()
+        if not all(call.digested for call in kept):
+            self.unrecorded["batch"] = f"more than {MAX_CALLS} calls of the model in a step"
+        streams = self.calls.streams()
+        if streams:
+            self._column(Link.RNG).add(streams.keys(), streams.values())
+        for number, call in enumerate(kept):
+            prefix = f"#{number}." if number else ""
+            self._column(Link.BATCH).add([prefix + name for name in call.names], call.words)
 
     def _loss(self, moment: Moment) -> None:
         first = len(self._losses)
@@ -206,8 +224,10 @@ class RecordCheck(Check):
         link: Link,
         values: Sequence[tuple[str, Any]],
         words_of: Callable[[list[torch.Tensor]], Iterable[int]] = grid_words,
+        *,
+        column: _Column | None = None,
     ) -> None:
-        column = self._column(link)
+        column = self._column(link) if column is None else column
         on_cpu = []
         for name, value in values:
             if not isinstance(value, torch.Tensor):

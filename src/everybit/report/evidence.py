@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.report.safe_text import number, printable, printable_message
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Elements of a list or mapping that are looked at.
+_MOST: Final = 64
 #: Told as their own lines, or repeated elsewhere; not in the list of facts.
 _TOLD: Final = {"changes", "num_elements", "num_bits"}
 
@@ -72,11 +78,51 @@ def _value(value: Any, limit: int) -> str:
     if isinstance(value, str):
         return printable_message(value, limit)
     if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
-        return printable_message(", ".join(number(v) for v in value[:64]), limit)
+        return _cut([printable_message(number(each), limit) for each in value[:_MOST]], len(value),
+                    limit)  # fmt: skip
+    if isinstance(value, Mapping):
+        parts = [f"{_json(str(name))}: {_json(each)}" for name, each in _first(value.items())]
+        return "{" + _cut(parts, len(value), limit - 2) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + _cut([_json(each) for each in value[:_MOST]], len(value), limit - 2) + "]"
+    return printable_message(_json(value), limit)
+
+
+def _cut(parts: list[str], total: int, limit: int) -> str:
+    """Return as many whole parts as have room, and how many more there are; one at least.
+
+    >>> _cut(["alpha", "beta", "gamma"], 3, 22), _cut(["alpha", "beta", "gamma"], 3, 20)
+    ('alpha, beta, gamma', 'alpha, beta, gamma')
+    >>> _cut(["alpha", "beta", "gamma"], 9, 26)
+    'alpha, beta and 7 more'
+    """
+    whole = ", ".join(parts)
+    if len(parts) == total and len(whole) <= limit:
+        return whole
+    shown: list[str] = []
+    for part in parts:
+        left = total - len(shown) - 1
+        tail = f" and {left:,} more" if left else ""
+        if shown and len(", ".join([*shown, part])) + len(tail) > limit:
+            break
+        shown.append(part)
+    left = total - len(shown)
+    tail = f" and {left:,} more" if left else ""
+    text = ", ".join(shown)
+    if len(text) + len(tail) > limit:  # A single part, longer than there is room.
+        text = printable_message(text, max(limit - len(tail), 8))
+    return text + tail
+
+
+def _first(items: Iterable[Any]) -> list[Any]:
+    return list(islice(items, _MOST))
+
+
+def _json(value: Any) -> str:
     try:
         import json
 
         text = json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):
         text = repr(type(value))
-    return printable_message(text, limit)
+    return printable_message(text, 4 * 160)

@@ -13,14 +13,25 @@ if TYPE_CHECKING:
 
 #: More indices than this are counted, not listed.
 MAX_INDICES = 6
+#: Which of a parameter's values a place is of; a bare name is the parameter as it is carried.
+_VALUES_OF = {
+    "init": "initial value of ",
+    "load": "loaded value of ",
+    "grad": "gradient of ",
+    "reduce": "reduced gradient of ",
+    "update": "update of ",
+}
 
 
 def describe_place(where: Location) -> str:
     """Return the place from the widest part to the narrowest.
 
     >>> from everybit.core.finding import Location
+    >>> from everybit.core.link import Link
     >>> describe_place(Location(step=12, rank=1, parameter="h.0.weight", elements=(17,)))
     'step 12, rank 1, h.0.weight, element 17'
+    >>> describe_place(Location(step=12, link=Link.GRAD, parameter="h.0.weight"))
+    'step 12, gradient of h.0.weight'
     """
     parts = [
         _named(where.run, "run "),
@@ -35,7 +46,7 @@ def describe_place(where: Location) -> str:
         _named(where.core, "core "),
         _named(where.worker, "worker "),
         _named(where.sample, "sample "),
-        # A tensor's name tells its module, and that it is state, better than the words do.
+        # A tensor's name tells its module, and `_tensor` of which of its values it is.
         _named(None if where.parameter else where.link, "link "),
         _named(None if _says_module(where) else where.module, "module "),
         _named(where.optimizer, "optimizer "),
@@ -66,7 +77,8 @@ def _tensor(where: Location) -> str:
     if where.parameter is None:
         return _named(where.tensor, "tensor ")
     name = printable(where.parameter, NAME_LIMIT)
-    return f"{name} ({printable(where.tensor)})" if where.tensor is not None else name
+    name = f"{name} ({printable(where.tensor)})" if where.tensor is not None else name
+    return f"{_VALUES_OF.get(str(where.link), '')}{name}"
 
 
 def _indices(noun: str, indices: Sequence[int] | None) -> str:

@@ -161,11 +161,24 @@ def _tell_first(out: _Writer, verdict: Verdict, *, verbose: bool) -> None:
         place = describe_place(first.where) or "place unknown"
         out.labelled("First", [place])
         out.labelled("Kind", [f"{first.kind}: {printable_message(first.why)}"])
-    explained = [describe_difference(item, out.arrow) for item in verdict.explained_by]
+    explained = [
+        line for item in verdict.explained_by for line in difference_lines(item, out.arrow)
+    ]
     out.labelled("Explained by", explained)
     if verdict.comparison is not None:
         out.labelled("Tensors", tensor_table(verdict.comparison, None if verbose else MAX_ROWS))
         out.labelled("Samples", sample_lines(verdict.comparison))
+
+
+def difference_lines(item: Mapping[str, Any], arrow: str = "->") -> list[str]:
+    """Return one entry of `explained_by`, and behind it the lines of code that were changed."""
+    lines = [printable(line) for line in item.get("lines") or ()]
+    rest = {key: value for key, value in item.items() if key not in ("files", "lines")}
+    files = item.get("files") or ()
+    if any(files):
+        names = " and ".join(dict.fromkeys(printable(file) for file in files if file))
+        rest["file" if len({*files} - {None}) == 1 else "files"] = names
+    return [describe_difference(rest, arrow), *(f"  {line}" for line in lines)]
 
 
 def describe_difference(item: Mapping[str, Any], arrow: str = "->") -> str:

@@ -33,15 +33,21 @@ class ConfigurationCheck(Check):
         self._known: dict[str, Any] = {}
         self._changes: list[Mapping[str, Any]] = []
         self._looked = False
+        self._seen: dict[str, Any] = {}
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Look at what this boundary shows."""
         if boundary is Boundary.FORWARD_START:
             if not self._looked and (moment.differentiable or moment.evaluating):
-                self._looked = True
-                self._note(self._parts.read(self._members.roots))
-                self._note({"precision": precision()})
+                found = {**self._parts.read(self._members.roots), "precision": precision()}
+                if moment.evaluating or moment.root is None or moment.root.training:
+                    self._looked, self._seen = True, {}
+                    self._note(found)
+                elif not self._seen:
+                    self._seen = found  # Validation, perhaps: a call in training mode tells more.
         elif boundary is Boundary.STEP_START and moment.optimizer is not None:
+            self._note(self._seen)
+            self._seen = {}
             name = self._members.name_of(moment.optimizer)
             if name is not None:
                 settings = self._optimizers.read(moment.optimizer)
@@ -50,12 +56,13 @@ class ConfigurationCheck(Check):
             if moment.scaler is not None:
                 self._note({"scaler": scaler_settings(moment.scaler)})
         elif boundary is Boundary.STEP_END:
-            self._looked = False
+            self._note(self._seen)
+            self._looked, self._seen = False, {}
         return ()
 
     def put_back(self) -> None:
         """Look again: the step begins anew."""
-        self._looked = False
+        self._looked, self._seen = False, {}
 
     def changes(self) -> Sequence[Mapping[str, Any]]:
         """Return what has changed since the last call: a mapping to be merged key by key."""

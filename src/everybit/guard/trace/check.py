@@ -13,6 +13,7 @@ from everybit.core.steps import Steps
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.guard.check import Check
 from everybit.guard.root_call import repeating
+from everybit.guard.trace.asides import dropped_calls, without
 from everybit.guard.trace.columns import Column, SameNames
 from everybit.guard.trace.operations import OperationMode
 from everybit.guard.trace.parts import Parts, path_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from everybit.guard.moment import Moment
     from everybit.guard.readout import Readout, Ticket
     from everybit.guard.state import CarriedState
+    from everybit.guard.step_calls import StepCall, StepCalls
 
 
 class TraceCheck(Check):
@@ -44,6 +46,7 @@ class TraceCheck(Check):
         readout: Brings what is on accelerators to the host at the end of the step.
         fence: Calls a function with arguments; where that fails, the job does not.
         config: Level, steps, and of what block sums are taken.
+        calls: Knows which calls belong to the step, once it has ended.
 
     Attributes:
         tables: Digests of the last finished step: of outputs, and of their gradients.
@@ -56,10 +59,12 @@ class TraceCheck(Check):
         readout: Readout,
         fence: Callable[..., Any],
         config: Config,
+        calls: StepCalls,
     ) -> None:
         self.tables: tuple[TensorTable, ...] = ()
         self.sums: tuple[SumTable, ...] = ()
         self._state = state
+        self._calls = calls
         self._readout = readout
         self._level = config.trace
         self._every = config.every
@@ -75,6 +80,7 @@ class TraceCheck(Check):
         self._begun = False
         self._by_operation = False
         self._held: Any = None
+        self._aside: StepCall | None = None
         self._num_values = 0
         self._clock = _Clock()
 
@@ -104,11 +110,18 @@ class TraceCheck(Check):
         elif self._level is TraceLevel.STEP:
             pass
         elif boundary is Boundary.FORWARD_START:
+            call = self._calls.current
+            self._aside = call if call is not None and not call.training else None
+            if self._aside is not None:
+                self._aside.before = self._tracer.counts()
             path = self._path_of_root(moment.root)
-            self._tracer.enter_root(path, counts=self._counts(moment))
+            traced = call is None or self._calls.is_traced(call)
+            self._tracer.enter_root(path, counts=traced and self._counts(moment))
         elif boundary is Boundary.FORWARD_END:
             path = self._path_of_root(moment.root)
             self._tracer.leave_root(path, moment.outputs)
+            if self._aside is not None:
+                self._aside.after = self._tracer.counts()
         return ()
 
     def finish(self, moment: Moment) -> Sequence[Finding]:
@@ -202,6 +215,10 @@ class TraceCheck(Check):
             self._sum_updates(moment.optimizer)
         tracer = self._tracer
         tracer.armed = False
+        dropped = dropped_calls(self._calls.beside())
+        if dropped:
+            tracer.forward = without(tracer.forward, dropped)
+            tracer.backward = without(tracer.backward, dropped)
         self._asked = self._readout.ask([*tracer.forward.words, *tracer.backward.words])
 
     def _counts(self, moment: Moment) -> bool:

@@ -92,6 +92,10 @@ class Tracer:
         self._calls, self._passes, self._recomputed = (each.copy() for each in counters)
         self.words.forget()
 
+    def counts(self) -> dict[str, int]:
+        """Return how often each module was called in the step so far."""
+        return dict(self._calls)
+
     def enter_root(self, path: str | None, *, counts: bool) -> None:
         """Be told that a root is called.
 
