@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.api.diff_evaluations import compare_run_evaluations
 from everybit.api.diff_files import diff_files
+from everybit.api.diff_shards import shards_of, wholes_of
 from everybit.core.divergence import DivergenceKind
 from everybit.core.errors import PathError, UsageError
 from everybit.core.link import Link
@@ -179,6 +180,8 @@ def _rank_side(log: LogReader) -> RankSide:
         configurations=lambda: _configurations(log),
         samples=getattr(log, "samples", None),
         repeats=_repeats(log),
+        shards=shards_of(log),
+        wholes=partial(wholes_of, log),
     )
 
 

@@ -140,7 +140,7 @@ WEIGHTS: Final[tuple[tuple[str, Weight], ...]] = (
     ("mounts.*", _MOUNT),
     ("container.*", _PLACE),
     ("system.*", _SYSTEM),
-    ("ranks", _COLLECTIVE),
+    ("ranks*", _COLLECTIVE),
     ("command", _ASKED),
     ("config.*", _ASKED),
     ("configuration.precision.num_threads", _THREADS),

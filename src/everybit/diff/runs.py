@@ -10,7 +10,7 @@ from everybit.core.divergence import Divergence
 from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.core.verdict import Checked, Coverage
-from everybit.diff import worlds
+from everybit.diff import shards, worlds
 from everybit.diff.context import gather
 from everybit.diff.coverage import run_coverage
 from everybit.diff.environment import num_compared
@@ -49,6 +49,10 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
             records hold; None as its answer leaves it at theirs.
     """
     differences = explain(a, b)
+    whole = shards.joined(a, b) if shards.differ(a, b) else None
+    if whole is not None:
+        a, b = whole.sides
+        differences = [*whole.differences, *differences]
     other_worlds = worlds.differ(a, b)
     if other_worlds:
         differences = [worlds.difference(a, b), *differences]
@@ -75,6 +79,8 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
     coverage = checked + run_coverage(a, b, walks)
     if other_worlds:
         coverage += Coverage(skipped=(worlds.told(a, b),))
+    if whole is not None:
+        coverage += Coverage(skipped=(whole.told(),))
     if not parted:
         return Outcome(findings=(), first=None, explained_by=(), coverage=coverage, stats=stats)
     parting = parted[0].parting

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from everybit.core.finding import Finding
     from everybit.core.link import Link
@@ -49,6 +49,20 @@ class SealedStep(NamedTuple):
     open: Callable[[], StepRecord]
 
 
+class WholeWords(NamedTuple):
+    """Digests of whole tensors that lie in shards.
+
+    Attributes:
+        step: The update.
+        link: `init` for what the step began with, `update` for what it has left.
+        words: By name.
+    """
+
+    step: int
+    link: Link
+    words: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSide:
     """One rank of one run.
@@ -72,6 +86,8 @@ class RankSide:
         samples: Yields the records of delivered batches, each time anew.
         repeats: What proves that this rank computes the same bits again, in words; "" where nothing
             on record does.
+        shards: Which part of each parameter the rank holds, by name, where it holds no wholes.
+        wholes: Yields digests of whole tensors in shards, ascending by step, each time anew.
     """
 
     rank: int
@@ -90,6 +106,8 @@ class RankSide:
     configurations: Callable[[], Configurations] | None = None
     samples: Callable[[], Iterable[SampleRecord]] | None = None
     repeats: str = ""
+    shards: Mapping[str, Any] | None = None
+    wholes: Callable[[], Iterator[WholeWords]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

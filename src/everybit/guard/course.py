@@ -138,6 +138,11 @@ class Course:
         self._checks.phase(name)
         self.record.observe("phase", self.step, name=name)
 
+    def keep_observed(self, step: int) -> None:
+        """Put on record what checks have noted since. Called within the fence."""
+        for kind, data in self._checks.observed():
+            self.record.observe(kind, step, **data)
+
     def _final_test(self) -> Sequence[Finding]:
         return self.tell(self.tested(), self.step)
 
@@ -150,8 +155,7 @@ class Course:
         for changed in self._checks.configuration.changes():
             self.record.observe("configuration", moment.step, **changed)
         if boundary is Boundary.STEP_END:
-            for kind, data in self._checks.observed():
-                self.record.observe(kind, moment.step, **data)
+            self.keep_observed(moment.step)
             facts = self._facts(moment)
             if self.holder is None:
                 self.record.step(moment.step, **facts)

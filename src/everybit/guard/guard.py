@@ -214,6 +214,7 @@ class Guard(Following):
         if journal is None or self.coverage is not None or not self._fence.is_ours:
             return
         self._response.record(self._fence(self._checks.left) or [])
+        self._fence(self._course.keep_observed, self._course.step)
         self._fence.close()
         self._heartbeat.stop()
         state = self._watch.state

@@ -206,6 +206,11 @@ class LogReader:
         """The observations on record."""
         return tuple(self._read(self._index.offsets[Kind.OBSERVATION], as_observation))
 
+    def observed(self, *kinds: str) -> Iterator[Observation]:
+        """Yield the observations of some kinds, one at a time."""
+        offsets = self._index.offsets[Kind.OBSERVATION]
+        yield from (each for each in self._read(offsets, as_observation) if each.kind in kinds)
+
     @cached_property
     def _account(self) -> tuple[Coverage, dict[str, Any]] | None:
         last = self._index.offsets[Kind.COVERAGE][-1:]

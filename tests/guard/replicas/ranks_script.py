@@ -125,8 +125,8 @@ def run_scenarios(place: Path, scenarios: str) -> list[dict[str, dict[str, objec
     return [json.loads((place / f"results.{rank}").read_text()) for rank in range(WORLD_SIZE)]
 
 
-def three_ranks(*args: str) -> list[Job]:
-    """Three ranks as torchrun would start them."""
+def three_ranks(*args: str, world_size: int = WORLD_SIZE) -> list[Job]:
+    """Three ranks, or as many as are asked for, as torchrun would start them."""
     port = free_port()
     return [
         Job(
@@ -135,10 +135,10 @@ def three_ranks(*args: str) -> list[Job]:
             environment={
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": str(WORLD_SIZE),
+                "WORLD_SIZE": str(world_size),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
             },
         )
-        for rank in range(WORLD_SIZE)
+        for rank in range(world_size)
     ]

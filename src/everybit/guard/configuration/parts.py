@@ -56,10 +56,17 @@ class PartSettings:
                     modes[path_of(name, path)] = _MODES[part.training]
                 settings = _settings_of(part)
                 if settings:
-                    kind = {"class": type(part).__name__}
+                    kind = {"class": _class_of(part).__name__}
                     modules[path_of(name, path)] = kind | settings
         self._found = {"modes": modes, "modules": modules}
         return self._found
+
+
+def _class_of(part: torch.nn.Module) -> type:
+    """Return the class that the program gave a module: FSDP2 puts one of its own before it."""
+    kind = type(part)
+    is_fsdp = any(base.__name__ == "FSDPModule" for base in kind.__bases__)
+    return kind.__bases__[-1] if is_fsdp else kind
 
 
 def _present(part: torch.nn.Module) -> tuple[str, ...]:

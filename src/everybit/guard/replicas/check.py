@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.boundary import Boundary
 from everybit.core.config import OnFinding
@@ -21,11 +21,13 @@ from everybit.guard.replicas.copies import Copies, owner_of
 from everybit.guard.replicas.exchange import Exchange
 from everybit.guard.replicas.questions import Questions
 from everybit.guard.replicas.reduction import Reduction, Sums
-from everybit.guard.replicas.row import HEAD, classes_agree, row_of
+from everybit.guard.replicas.row import INIT, classes_agree, row_of
 from everybit.guard.replicas.snapshot import Snapshot
+from everybit.guard.replicas.uncompared import not_copies
+from everybit.guard.replicas.wholes import Taken, Wholes, add_up, words_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from everybit.core.config import Config
     from everybit.core.finding import Finding
@@ -80,7 +82,8 @@ class ReplicaCheck(Check):
         self._heal = config.on_finding in (OnFinding.HEAL, OnFinding.REWIND)
         self._exchange: Exchange | None = None
         self._board: Board | None = None
-        self._open: list[tuple[int, Snapshot | Sums]] = []
+        self._open: list[tuple[int, Snapshot | Sums | Taken]] = []
+        self._wholes = Wholes()
         self._reduction = Reduction(config.replay_every)
         self.audit = RingAudit(config.replay_every)
         self.questions = Questions(self._why_no_question)
@@ -97,6 +100,8 @@ class ReplicaCheck(Check):
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Take what this boundary offers; findings come when the step has ended."""
+        if boundary is Boundary.FORWARD_START and moment.differentiable:
+            self._wholes.begin(moment.step, self._state.tracked(), adds=self._is_wanted())
         if not self._is_wanted():
             return ()
         self._alone &= moment.alone
@@ -156,6 +161,10 @@ class ReplicaCheck(Check):
         """Return the findings that wait for another rank's answer."""
         return self.questions.give_up("the run ended before it answered")
 
+    def observed(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return the digests of whole tensors that have come out."""
+        return self._wholes.observed()
+
     def close(self) -> None:
         """Let go of the ranks' group."""
         if self._exchange is not None:
@@ -177,12 +186,13 @@ class ReplicaCheck(Check):
             return Coverage()
         promised = self._columns.declared
         skipped = [Skipped(what=w, why=y, promised=promised) for w, y in self._skipped.items()]
-        skipped += self._not_copies()
+        skipped += not_copies(self._agreed.values(), self._columns, self._num_compared)
         checked = [Checked(what="comparisons of a tensor across ranks", count=self._num_compared)]
         if self._reduction.num_checked:
             count = self._reduction.num_checked
             checked.append(Checked(what="reductions of a gradient", count=count))
-        return Coverage(checked=tuple(checked), skipped=tuple(skipped)) + self.audit.coverage()
+        told = Coverage(checked=tuple(checked), skipped=tuple(skipped))
+        return told + self.audit.coverage() + self._wholes.coverage()
 
     def _is_wanted(self) -> bool:
         if self._exchange is not None:
@@ -230,7 +240,10 @@ class ReplicaCheck(Check):
         """Show the digests of the update that has just ended."""
         assert self._exchange is not None
         tables = [t for t in self._record.gathered.tables if t.link is Link.UPDATE]
-        layout, words = self._columns.of(tables[0] if tables else _NO_TABLE)
+        table = tables[0] if tables else _NO_TABLE
+        layout, words = self._columns.of(table)
+        number = moment.step // self._config.every // self._config.replicas_every
+        taken = self._wholes.take(moment.step, number, table.names, self._state.tracked)
         copies = self._agreed.get(layout.word)
         self.questions.put_up(self._notes(self._exchange))
         row = row_of(
@@ -239,11 +252,13 @@ class ReplicaCheck(Check):
             None if copies is None else [(c.key, c.digest(words)) for c in copies.classes],
             void=not self._alone,
             asked=self.questions.last,
+            wholes=words_for(taken),
         )
         known = self._known | ({""} if self._erred_at == moment.step else set())
         snapshot = Snapshot(moment.step, layout, words, frozenset(known), not self._patient)
         snapshot.keep(self._state)
         self._open.append((self._exchange.begin(row), snapshot))
+        self._open += add_up(self._exchange, taken)
         kept = [shown for _, shown in self._open if isinstance(shown, Snapshot)]
         if len(kept) > _KEPT:
             kept[-_KEPT - 1].let_go()
@@ -260,6 +275,8 @@ class ReplicaCheck(Check):
                 number, shown = self._open.pop(0)
                 if isinstance(shown, Sums):
                     findings += self._reduction.judge(shown, matrix, self._exchange.rank)
+                elif isinstance(shown, Taken):
+                    self._wholes.keep(shown, matrix)
                 else:
                     self._look(number, shown, matrix)
             for _, shown in self._open:
@@ -277,7 +294,7 @@ class ReplicaCheck(Check):
 
     def _look(self, number: int, snapshot: Snapshot, matrix: Row) -> None:
         """Judge one round: nothing to do where all classes agree."""
-        steps, layouts, anew, void, asked = matrix[:, :HEAD].T.tolist()
+        steps, layouts, anew, void, asked = matrix[:, :INIT].T.tolist()
         self._answer(asked)
         if len(set(steps)) > 1:
             first, last = min(steps), max(steps)
@@ -368,25 +385,3 @@ class ReplicaCheck(Check):
         why = f"no answer of {tell_ranks(late)} on what differs"
         LOGGER.debug("everybit: replicas at step %d: %s", case.step, why)
         self._skipped[f"replicas at step {case.step}"] = why
-
-    def _not_copies(self) -> list[Skipped]:
-        """Return what is not compared, folded by the reason."""
-        by_why: dict[str, list[str]] = {}
-        for copies in self._agreed.values():
-            for name, why in copies.off.items():
-                by_why.setdefault(why, []).append(name)
-        if self._columns.why_local:
-            by_why[self._columns.why_local] = ["copies of the model"]
-        if self._columns.why_unreduced:
-            by_why[self._columns.why_unreduced] = ["reduced gradients"]
-        if not self._num_compared and not by_why and self._agreed:
-            by_why["no other rank holds a copy of what this one has"] = ["tensors"]
-        return [
-            Skipped(what=f"{_folded(names)} across ranks", why=why, promised=False)
-            for why, names in by_why.items()
-        ]
-
-
-def _folded(names: list[str]) -> str:
-    unique = sorted(set(names))
-    return unique[0] if len(unique) == 1 else f"{len(unique)} tensors ({unique[0]} ...)"

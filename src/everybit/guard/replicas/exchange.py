@@ -43,7 +43,7 @@ class Exchange:
         self.ended = ""
         self.num_begun = 0
         self._meeting = Meeting(settings, 0.9 * patience_s, "replicas")
-        self._pending: list[_Round] = []
+        self._pending: list[_Round | _Addition] = []
         self._num_missed = 0
 
     @property
@@ -83,6 +83,22 @@ class Exchange:
                 self._end(f"a rank was late for more than {MAX_PENDING} rounds")
         return self.num_begun
 
+    def add(self, lane: int, vector: Row) -> int:
+        """Add a vector up over all ranks, where all have shown one and the same word for it.
+
+        Args:
+            lane: Where the row that was begun last holds that word, which is not 0.
+            vector: int64, shape `(lanes,)`; added modulo 2^64.
+
+        Returns:
+            The number of the round. What comes out has one row, or none where words differ.
+        """
+        shown = next((r for r in reversed(self._pending) if isinstance(r, _Round)), None)
+        self.num_begun += 1
+        if shown is not None:
+            self._pending.append(_Addition(shown, lane, vector))
+        return self.num_begun
+
     def take(self, at_most_s: float = 0.0) -> list[Row]:
         """Return what came out since, one `(ranks, lanes)` int64 matrix a round, in order.
 
@@ -102,9 +118,9 @@ class Exchange:
                 first.wait(min(left_s, 0.1))
             if not first.is_completed:
                 if left_s > 0:
+                    self._launch()
                     if not first.is_launched:
                         time.sleep(_SLEEP_S)
-                        self._launch()
                     continue
                 break
             self._pending.pop(0)
@@ -112,6 +128,7 @@ class Exchange:
                 rows.append(first.rows())
             except RuntimeError as error:
                 self.fail(error)
+            self._launch()
         if at_most_s:
             self._num_missed = self._num_missed + 1 if self._pending else 0
         return rows
@@ -130,7 +147,13 @@ class Exchange:
             self._end(self._meeting.failure)
         if self._meeting.group is not None:
             for each in self._pending:
-                each.launch(self._meeting.group)
+                try:
+                    each.launch(self._meeting.group)
+                except RuntimeError as error:
+                    self.fail(error)
+                    break
+                if not each.is_launched:
+                    break  # Rounds are launched in the same order on all ranks.
 
     def _end(self, why: str) -> None:
         self.ended = self.ended or why
@@ -167,6 +190,45 @@ class _Round:
         self._work.wait()
         rows: Row = self._all.numpy()
         return rows
+
+
+class _Addition:
+    """A round that is held only where all ranks have announced it in the row before."""
+
+    def __init__(self, shown: _Round, lane: int, vector: Row) -> None:
+        self._shown = shown
+        self._lane = lane
+        self._vector = torch.from_numpy(vector.copy())
+        self._work: Any = None
+        self._is_off = False
+
+    @property
+    def is_launched(self) -> bool:
+        return self._is_off or self._work is not None
+
+    @property
+    def is_completed(self) -> bool:
+        return self._is_off or (self._work is not None and bool(self._work.is_completed()))
+
+    def launch(self, group: Any) -> None:
+        if self.is_launched or not self._shown.is_completed:
+            return
+        words = self._shown.rows()[:, self._lane]
+        self._is_off = bool((words != words[0]).any()) or not words[0]
+        if not self._is_off:
+            self._work = group.allreduce([self._vector])
+
+    def wait(self, timeout_s: float) -> None:
+        if self._work is not None:
+            with contextlib.suppress(RuntimeError):
+                self._work.wait(timedelta(seconds=max(timeout_s, _LEAST_WAIT_S)))
+
+    def rows(self) -> Row:
+        if self._is_off:
+            return self._vector.numpy().reshape(1, -1)[:0]
+        self._work.wait()
+        added: Row = self._vector.numpy().reshape(1, -1)
+        return added
 
 
 def _reason(error: RuntimeError) -> str:

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 #: Sets of ranks that a rank's tensors may have copies on.
 MAX_CLASSES: Final = 6
-STEP, LAYOUT, UNSETTLED, VOID, ASKED, HEAD = range(6)
+STEP, LAYOUT, UNSETTLED, VOID, ASKED, INIT, WHOLE, HEAD = range(8)
 
 
 def row_of(
-    step: int, layout: int, digests: Sequence[tuple[int, int]] | None, *, void: bool, asked: int
+    step: int,
+    layout: int,
+    digests: Sequence[tuple[int, int]] | None,
+    *,
+    void: bool,
+    asked: int,
+    wholes: tuple[int, int] = (0, 0),
 ) -> Row:
     """Return a row.
 
@@ -29,9 +35,12 @@ def row_of(
         digests: Key and digest of each set of ranks with copies; None while that is not settled.
         void: Nothing in it is to be compared.
         asked: The number of the question that this rank has put up last, 0 for none.
+        wholes: Words for the sums of shards that this rank would add up with those of all others:
+            of what the run began with, and of this step; 0 for none.
     """
     row = np.zeros(HEAD + 2 * MAX_CLASSES, np.int64)
     row[STEP], row[LAYOUT], row[VOID], row[ASKED] = step, layout, void, asked
+    row[INIT], row[WHOLE] = wholes
     row[UNSETTLED] = digests is None
     for index, pair in enumerate((digests or ())[:MAX_CLASSES]):
         row[HEAD + 2 * index : HEAD + 2 * index + 2] = pair
