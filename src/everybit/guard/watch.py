@@ -99,9 +99,10 @@ class Watch:
         Args:
             wants_gradients: Whether gradients are recorded where it is delivered.
         """
-        roots = [root for root, _ in self.state.members.roots]
-        training = not roots or any(root.training for root in roots)
-        return self.boundaries.step, wants_gradients and training and self._trains()
+        if not (wants_gradients and self._trains()):
+            return self.boundaries.step, False
+        roots = self.state.members.roots
+        return self.boundaries.step, not roots or any(root.training for root, _ in roots)
 
     def mark(self) -> bool:
         """Mark what came since the last call; whether there was anything new."""

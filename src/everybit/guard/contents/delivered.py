@@ -14,8 +14,8 @@ from everybit.detect.batch_overwritten import (
     overwritten_on_the_way,
     used_twice_in_place,
 )
-from everybit.probe.contents.words import LARGE_BYTES, bytes_of, leaves_of, word_of_leaf
-from everybit.probe.digest import flatten, readable
+from everybit.probe.contents.words import LARGE_BYTES, bytes_of, is_plain, leaves_of, word_of_leaf
+from everybit.probe.digest import readable
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
@@ -54,9 +54,14 @@ class _Batch:
     last_use: int = -1
 
     @property
+    def is_held(self) -> bool:
+        """Whether somebody holds a tensor of it still."""
+        return any(leaf.tensor() is not None for leaf in self.leaves)
+
+    @property
     def is_over(self) -> bool:
         """Whether it was used, and nobody holds it any more."""
-        return self.num_uses > 0 and all(leaf.tensor() is None for leaf in self.leaves)
+        return self.num_uses > 0 and not self.is_held
 
 
 class Delivered:
@@ -78,6 +83,8 @@ class Delivered:
         self.num_rewritten = 0
         self.num_passed = 0
         self._batches: deque[_Batch] = deque(maxlen=MAX_BATCHES)
+        # Those of which a tensor was held when the last one was delivered: all that can be met.
+        self._held: list[_Batch] = []
         self._lost: dict[tuple[str, int], _Batch] = {}
         self._told: dict[str, int] = {}
 
@@ -98,7 +105,7 @@ class Delivered:
                 path,
                 weakref.ref(tensor),
                 tensor.data_ptr(),
-                tensor.numel() * tensor.element_size(),
+                tensor.nbytes,
                 version(tensor),
                 word,
             )
@@ -107,8 +114,10 @@ class Delivered:
         arrived = _Batch(record, leaves)
         while self._batches and self._batches[0].is_over:
             self._batches.popleft()
+        self._held = [each for each in self._held[1 - MAX_BATCHES :] if each.is_held]
         self._mark_overwritten(arrived)
         self._batches.append(arrived)
+        self._held.append(arrived)
         if record.worker < 0 or facts is None or not at_hand or not _is_chosen(record):
             return []
         self.num_arrived += 1
@@ -166,7 +175,7 @@ class Delivered:
         base = tensor._base if tensor._is_view() else None
         start = tensor.data_ptr()
         placed = None
-        for batch in reversed(self._batches):
+        for batch in reversed(self._held):
             for leaf in batch.leaves:
                 known = leaf.tensor()
                 if known is None:
@@ -201,8 +210,10 @@ class Delivered:
 
     def _mark_overwritten(self, arrived: _Batch) -> None:
         """Note which batches lie, unused, where the one that arrives was written."""
+        if not self._held:
+            return
         words = {leaf.address: leaf.word for leaf in arrived.leaves if leaf.num_bytes}
-        for batch in self._batches:
+        for batch in self._held:
             place = (batch.record.loader, batch.record.epoch)
             if place != (arrived.record.loader, arrived.record.epoch) or batch.num_uses:
                 continue
@@ -233,8 +244,8 @@ def _is_chosen(record: SampleRecord) -> bool:
 
 
 def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    for path, leaf in flatten(value):
-        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" and readable(leaf):
+    for path, leaf in leaves_of(value):
+        if isinstance(leaf, torch.Tensor) and leaf.is_cpu and (is_plain(leaf) or readable(leaf)):
             yield path, leaf
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _MISSING: Final = object()
 _NAME: Final = "__getitem__"
+#: What torch's own datasets give is what they were asked for; those within them are looked at.
+_TORCH: Final = "torch.utils.data.dataset"
 #: Samples of one batch that are told.
 MAX_TOLD: Final = 64
 
@@ -27,7 +29,8 @@ class _Method:
         self._original = original
 
     def __get__(self, dataset: Any, kind: type | None = None) -> Any:
-        return self if dataset is None else types.MethodType(self, dataset)
+        # Called for each sample: the function itself is one call less.
+        return self if dataset is None else types.MethodType(self._surrounded, dataset)
 
     def __call__(self, dataset: Any, index: Any) -> Any:
         return self._surrounded(dataset, index)
@@ -40,6 +43,18 @@ def _itself(value: Any) -> Any:
     return value
 
 
+class _Calls(threading.local):
+    """Calls that are under way in a thread.
+
+    Attributes:
+        dataset: What is asked in the innermost one; None with none.
+        inner: Index and value of the calls that have come back within it; None with none.
+    """
+
+    dataset: Any = None
+    inner: list[tuple[Any, Any]] | None = None
+
+
 class _Surrounded:
     """One class whose `__getitem__` is surrounded, for all who look on; the last one undoes it."""
 
@@ -47,24 +62,26 @@ class _Surrounded:
         self.observers: list[Callable[[int, int], None]] = []
         self._kind = kind
         self._before = vars(kind).get(_NAME, _MISSING)
-        self._stacks = threading.local()
+        calls: Any = _Calls()
 
         def surrounded(dataset: Any, index: Any) -> Any:
-            stack: list[tuple[int, Any, list[tuple[Any, Any]]]]
-            stack = self._stacks.__dict__.setdefault("stack", [])
-            inner: list[tuple[Any, Any]] = []
-            stack.append((id(dataset), index, inner))
+            outer, calls.dataset = calls.dataset, dataset
+            held, calls.inner = calls.inner, None
             try:
                 value = original(dataset, index)
             finally:
-                stack.pop()
-            if inner:
+                inner, calls.inner, calls.dataset = calls.inner, held, outer
+            if inner is not None:
                 self._judge(index, value, inner)
-            if stack and stack[-1][0] == id(dataset):
-                stack[-1][2].append((index, value))
+            if outer is dataset:
+                if held is None:
+                    calls.inner = [(index, value)]
+                else:
+                    held.append((index, value))
             return value
 
-        self._mine = _Method(surrounded, original)
+        # A bound method is pickled by its name.
+        self._mine = _Method(functools.update_wrapper(surrounded, original), original)
         setattr(kind, _NAME, self._mine)
 
     def remove(self) -> None:
@@ -128,7 +145,7 @@ def _surround(kind: type) -> _Surrounded | None:
     if known is not None:
         return known
     original = getattr(kind, _NAME, None)
-    if not isinstance(original, types.FunctionType):
+    if not isinstance(original, types.FunctionType) or original.__module__ == _TORCH:
         return None
     try:
         made = _Surrounded(kind, original)

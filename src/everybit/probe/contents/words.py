@@ -215,7 +215,7 @@ def _tensor(tensor: torch.Tensor) -> int:
 
     They are read at their address: an array of NumPy's would keep the program from resizing them.
     """
-    if not tensor.is_cpu or not (_is_plain(tensor) or readable(tensor)):
+    if not tensor.is_cpu or not (is_plain(tensor) or readable(tensor)):
         return 0
     if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
         tensor = row_major(tensor.detach())
@@ -234,7 +234,7 @@ def _tensor(tensor: torch.Tensor) -> int:
     return xxhash.xxh3_64_intdigest(_bytes(size).from_address(address), seed=seed)
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
     """Whether it is readable by the few looks that settle it for most; another may be, too."""
     return (
         type(tensor) is torch.Tensor
