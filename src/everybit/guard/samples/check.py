@@ -174,6 +174,8 @@ class SampleCheck(Check):
             return []
         record = delivery.record
         plan = self._plans.pop(record.loader, None)
+        if plan is not None and plan.unproven:
+            self._skipped[f"place that {record.loader} goes on from", plan.unproven] = True
         if plan is None or not plan.problems:
             return []
         return [

@@ -248,6 +248,10 @@ class Hooks:
             self.states[self._worker] = facts.states
         words = facts.samples or (facts.digest,) if facts is not None else ()
         self.current.deliver(None if asked is None else asked.keys, words)
+        if not self.has_keys and facts is not None:
+            seen = facts.contents
+            samples = None if seen is None else seen.samples
+            self.current.passed.take(samples, len(words), drew=seen is not None and seen.drew)
         return asked, facts, batch
 
     def pass_over_one(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xxhash
 
+from everybit.detect.place_reached import Passed
 from everybit.guard.samples.promise import generators_of, sampler_of
 from everybit.probe.samples import stream_states
 
@@ -98,6 +99,7 @@ class Pass:
         resumed_at: Batches that were passed over to get to a saved position.
         states: States of the workers' random streams as it began, where they are known.
         failed: Keys of batches that were not made: an error was raised in their place.
+        passed: What is known of delivered samples that have no keys.
     """
 
     number: int
@@ -112,6 +114,7 @@ class Pass:
     resumed_at: int = 0
     states: dict[int, States | Packed] = field(default_factory=dict)
     failed: Keys = ()
+    passed: Passed = field(default_factory=Passed)
 
     def ask(self, worker: int, asked: Asked | None) -> None:
         """Take note of a batch that a worker was asked for."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
+from everybit.detect.place_reached import Passed, Place
 from everybit.guard.samples.passing import Beginning
 from everybit.guard.samples.promise import generators_of, sampler_of
 from everybit.probe.samples import (
@@ -51,6 +52,7 @@ def position_of(hooks: Hooks, promise: Promise, *, live: bool) -> dict[str, Any]
         "live": live,
         "delivered": current.delivered,
         "chain": current.chain,
+        "passed": current.passed.to_state() if promise.order == "iterable" else None,
         "complete": hooks.complete,
         "beginning": asdict(current.beginning),
         "generators": {name: each.get_state() for name, each in now.items()},
@@ -129,12 +131,14 @@ class Plan:
         live: The position is within a pass.
         epoch: Number of that pass.
         problems: Why the position could not be reached exactly.
+        unproven: Why it is not known whether it was; "" where it is.
     """
 
     def __init__(self, position: dict[str, Any], restore: Callable[[], bool]) -> None:
         self.live = bool(position["live"])
         self.epoch = int(position["epoch"])
         self.problems: list[str] = []
+        self.unproven = ""
         self.delivered = int(position["delivered"])
         self._position = position
         self._beginning = Beginning(**position["beginning"])
@@ -215,11 +219,26 @@ class Plan:
         if self.live:
             iterator._num_yielded += self.delivered
             if hooks.current.chain != self.chain and not self.problems:
-                self.problems.append(_why(hooks))
+                self._look_for_place(hooks)
             self._put_back_dataset(hooks.loader)
             if not iterator._num_workers:  # Workers are asked ahead, and draw that again.
                 _set_generators(hooks.loader, self._position["generators"])
             self._restore()
+
+    def _look_for_place(self, hooks: Hooks) -> None:
+        """Tell another place from the same one that was come to with other random numbers."""
+        saved = self._position.get("passed")
+        if hooks.has_keys or saved is None:
+            place = Place.OTHER
+        else:
+            place = hooks.current.passed.against(Passed.from_state(saved))
+        if place is Place.OTHER:
+            self.problems.append(_why(hooks))
+        elif place is Place.UNKNOWN:
+            self.unproven = (
+                "the samples that lead there were made with other random numbers than the first"
+                " time, and no part of them is as it was: only their number is known to be right"
+            )
 
     def _put_back_dataset(self, loader: Any) -> None:
         """Put generators that the data set keeps, in this process, to where they were."""
