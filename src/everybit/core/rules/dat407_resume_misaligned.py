@@ -22,9 +22,11 @@ What to do:
 
 Known false alarms:
     None of a saved position: what was delivered before is compared with what leads there, key by
-    key. The loop may also start over on purpose: then load the model's state alone. Of two attempts
-    other samples in the middle of a pass are a warning only, and a new pass after a whole one is
-    nothing.
+    key. The samples of an iterable data set are compared part by part: a part that is not augmented
+    shows the order, and where all are made with other random numbers the coverage says that only
+    their number is known. The loop may also start over on purpose: then load the model's state
+    alone. Of two attempts other samples in the middle of a pass are a warning only, and a new pass
+    after a whole one is nothing.
 """
 
 from everybit.core.finding import Certainty, Severity
