@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from everybit.api.label_maps import label_maps_of
 from everybit.core.link import Link
 from everybit.detect.label_maps import LabelMap, compare_maps
 from everybit.detect.resume_misaligned import judge_going_on
@@ -122,7 +123,7 @@ def _taken(records: Sequence[SampleRecord]) -> _Taken:
 
 
 def _judge_labels(earlier: LogReader, log: LogReader) -> list[Finding]:
-    before, after = (_label_maps(each) for each in (earlier, log))
+    before, after = (label_maps_of(each) for each in (earlier, log))
     found = [
         compare_maps(
             LabelMap(owner="the attempt before", attribute=attribute, numbers=before[key]),
@@ -135,14 +136,3 @@ def _judge_labels(earlier: LogReader, log: LogReader) -> list[Finding]:
         for attribute in (key[1],)
     ]
     return [finding for finding in found if finding is not None]
-
-
-def _label_maps(log: LogReader) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the label maps on record, by loader and attribute."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for observed in log.observations:
-        numbers = observed.data.get("numbers")
-        if observed.kind == "label-map" and isinstance(numbers, dict):
-            key = str(observed.data.get("loader")), str(observed.data.get("attribute"))
-            found[key] = {str(label): number for label, number in numbers.items()}
-    return found
