@@ -19,6 +19,7 @@ from everybit.api.cross_cell import (
     load_evaluation,
     recorded_cell,
 )
+from everybit.api.diff import is_run
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import PathError, UsageError
 from everybit.core.finding import Location
@@ -83,6 +84,12 @@ def cross(
     for path in paths.values():
         if not path.exists():
             raise PathError("no such file or folder", where=str(path), todo="give a checkpoint")
+        if is_run(path):
+            raise UsageError(
+                "is a run, and --cross evaluates checkpoints",
+                where=str(path),
+                todo="give the checkpoints that the runs wrote, or `everybit diff` without --cross",
+            )
     if export is not None:
         check_writable(Path(export))
     there = _read_side(Path(against)) if against is not None else None

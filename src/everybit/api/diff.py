@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from everybit.api.diff_code import with_lines
 from everybit.api.diff_evaluations import compare_run_evaluations
 from everybit.api.diff_files import diff_files
+from everybit.api.diff_issues import as_values, findings_of, one_sided
 from everybit.api.diff_shards import shards_of, wholes_of
 from everybit.core.divergence import DivergenceKind
 from everybit.core.errors import PathError, UsageError
@@ -61,7 +63,7 @@ def diff(
     """
     began = time.perf_counter()
     paths = Path(a), Path(b)
-    sorts = [_is_run(path) for path in paths]
+    sorts = [is_run(path) for path in paths]
     if sorts[0] is not sorts[1]:
         run, other = paths if sorts[0] else paths[::-1]
         raise UsageError(
@@ -87,7 +89,12 @@ def diff(
     )
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Whether a path is a run folder.
+
+    Raises:
+        PathError: It cannot be looked at.
+    """
     try:
         path.stat()
         if not path.is_dir():
@@ -103,7 +110,9 @@ def _diff_runs(a: Path, b: Path, *, zooming: Callable[[str, int, int], None] | N
 
     runs = open_run(a), open_run(b)
     sides = _run_side(runs[0], "A", a), _run_side(runs[1], "B", b)
-    outcome = diff_runs(*sides)
+    environments = sides[0].environment, sides[1].environment
+    issues = one_sided(*environments)
+    outcome = diff_runs(*sides, issues=as_values(issues, *environments))
     if zooming is not None:
         from everybit.api.zoom import zoom
 
@@ -118,6 +127,12 @@ def _diff_runs(a: Path, b: Path, *, zooming: Callable[[str, int, int], None] | N
         # Of such runs the first difference may be no more than that.
         note = judge_determinism(sides[0].environment, sides[1].environment, parted=False)
         outcome = replace(outcome, findings=(*outcome.findings, *((note,) if note else ())))
+    told = findings_of(issues, parted=outcome.first is not None)
+    outcome = replace(
+        outcome,
+        findings=(*outcome.findings, *told),
+        explained_by=with_lines(outcome.explained_by, *sides),
+    )
     evaluation = compare_run_evaluations(*runs)
     if evaluation is not None:
         outcome = replace(outcome, comparison={"evaluation": evaluation})
@@ -143,7 +158,32 @@ def _run_side(run: RunReader, name: str, path: Path) -> RunSide:
         world_size=_world_size(header),
         command=tuple(map(str, header.get("command") or ())),
         findings=tuple(finding for log in logs.values() for finding in log.findings),
+        read_files=_read_files(logs),
+        evaluates=_evaluates(logs),
     )
+
+
+def _read_files(logs: Mapping[int, LogReader]) -> Mapping[str, Any] | None:
+    """Return what the ranks read before their first step, together; None where none tells."""
+    told = [
+        observation.data
+        for log in logs.values()
+        for observation in log.observations
+        if observation.kind == "read-files"
+    ]
+    if not told:
+        return None
+    files = {name: digest for each in told for name, digest in (each.get("files") or {}).items()}
+    more = sum(each.get("more", 0) for each in told)
+    return {"files": files, "whole": all(each.get("whole") for each in told), "more": more}
+
+
+def _evaluates(logs: Mapping[int, LogReader]) -> bool | None:
+    """Return whether a run answered and updated nothing; None where it has no steps."""
+    links = {link for log in logs.values() for link in log.links}
+    if links & {Link.UPDATE, Link.GRAD}:
+        return False
+    return True if Link.OUTPUT in links else None
 
 
 def _world_size(header: Mapping[str, Any]) -> int:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from everybit.api.diff_issues import one_sided
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
@@ -64,14 +65,7 @@ def env_diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
     began = time.perf_counter()
     first, second = load_environment(Path(a)), load_environment(Path(b))
     findings = [found.finding() for found in compare_environments(first, second)]
-    sides = {"A": issues_of(first), "B": issues_of(second)}
-    named = {side: {match.issue.id for match in found} for side, found in sides.items()}
-    findings += [
-        match.finding(side)
-        for side, other in (("A", "B"), ("B", "A"))
-        for match in sides[side]
-        if match.issue.id not in named[other]
-    ]
+    findings += [match.finding(side) for side, match in one_sided(first, second)]
     note = judge_determinism(first, second, parted=False)
     coverage = Coverage(
         checked=(

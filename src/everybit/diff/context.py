@@ -16,6 +16,7 @@ from everybit.diff.configuration import (
 )
 from everybit.diff.measured import evidence_of
 from everybit.diff.place import module_of
+from everybit.diff.read_files import SECTION
 from everybit.diff.samples import SampleStory, of_step, tell_samples
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from everybit.diff.environment import Difference
     from everybit.diff.evidence import Evidence
+    from everybit.diff.issues import KnownIssue
     from everybit.diff.parting import Parting
     from everybit.diff.side import RankSide
     from everybit.diff.walk import Walked
@@ -82,6 +84,7 @@ class Context:
         acting: Those of `configuration` that act on the value that parts.
         evidence: Breadth and size, where the parting is of a computed link.
         same_files: Whether the program's own files are on record in both runs, and equal.
+        issues: Known issues of one side's versions that can give what parts first.
         configured: Whether both runs recorded all that the value follows from: their configuration,
             and of a loss the samples, targets among them.
     """
@@ -93,6 +96,7 @@ class Context:
     acting: tuple[Difference, ...] = ()
     evidence: Evidence | None = None
     same_files: bool = False
+    issues: tuple[KnownIssue, ...] = ()
     configured: bool = False
 
     @property
@@ -121,7 +125,11 @@ class Context:
         """Return all that precedes, the likeliest cause first, JSON-ready."""
         acting = list(self.acting)
         rest = [each for each in (*self.configuration, *self.stale) if each not in acting]
-        return tuple(each.to_json() for each in (*acting, *self.preceding, *rest))
+        told = {each.entry for each in self.issues}
+        preceding = [each for each in self.preceding if each.entry not in told]
+        # An issue tells more than the version that it is an issue of.
+        lead = [each.to_json() for each in acting] + [each.to_json() for each in self.issues]
+        return (*lead, *(each.to_json() for each in (*preceding, *rest)))
 
 
 def is_arithmetic(difference: Difference) -> bool:
@@ -142,6 +150,8 @@ def is_code(difference: Difference) -> bool:
     entry = difference.entry
     if difference.kind == "code" or entry in ("command", "argv.options"):
         return True
+    if entry.startswith(f"{SECTION}."):
+        return True  # A configuration that is read decides as much as what reads it.
     return entry.startswith("packages.") and not is_arithmetic(difference)
 
 
@@ -161,6 +171,8 @@ def gather(
     preceding: Sequence[Difference],
     *,
     same_files: bool = False,
+    issues: Sequence[KnownIssue] = (),
+    num_ranks: int = 1,
 ) -> Context:
     """Collect what is on record around a parting; nothing is read before there is one.
 
@@ -169,6 +181,8 @@ def gather(
         walked: The walk that found it.
         preceding: Differences of environment, code and command line.
         same_files: Whether the program's own files are on record in both runs, and equal.
+        issues: Known issues of one side's versions.
+        num_ranks: Ranks of the runs.
     """
     a, b = walked.sides
     step = parting.step
@@ -198,6 +212,11 @@ def gather(
         evidence=evidence,
         acting=tuple(acting),
         same_files=same_files,
+        issues=tuple(
+            each
+            for each in issues
+            if each.can_explain(parting, held[0], module_of(name), ranks=num_ranks)
+        ),
         configured=all(held) and (targets or parting.link is not Link.LOSS),
     )
 

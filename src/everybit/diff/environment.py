@@ -51,7 +51,7 @@ OF_A_JOB: Final = frozenset({"argv", "code", "seeds"})
 # difference. Chosen seeds are smaller.
 _CHOSEN_SEED_BITS: Final = 53
 _CODE_SECTIONS: Final = frozenset({"code", "git"})
-_CONFIGURATION_SECTIONS: Final = frozenset({"argv", "seeds"})
+_CONFIGURATION_SECTIONS: Final = frozenset({"argv", "files", "seeds"})
 # Sections that records of earlier releases lack: not recorded is then no missed promise.
 _LATER: Final = frozenset({"container", "libraries", "lock", "mounts", "nccl", "system"})
 _ABSENT: Final = None

@@ -29,6 +29,7 @@ class Weight:
 
 
 _CODE: Final = Weight(rank=1, why="another program")
+_READ: Final = Weight(rank=1, why="the program read it before its first step")
 _SET: Final = Weight(rank=1, why="the program set it otherwise")
 _ASKED: Final = Weight(rank=1, why="the program was asked for something else")
 _SEED: Final = Weight(rank=1, why="other random numbers: initial weights, order, dropout")
@@ -76,6 +77,7 @@ _OTHER: Final = Weight(rank=7, why="not known to this version of everybit")
 #: `(pattern, weight)`; patterns are those of `fnmatch`.
 WEIGHTS: Final[tuple[tuple[str, Weight], ...]] = (
     ("code.*", _CODE),
+    ("files.*", _READ),
     ("git.commit", _CODE),
     ("git.dirty", _CODE),
     ("git.diff_digest", _CODE),

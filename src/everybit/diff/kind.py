@@ -11,6 +11,7 @@ from everybit.core.link import Link
 from everybit.diff.context import is_precision
 from everybit.diff.damage import damage_before
 from everybit.diff.noise import is_broad, is_narrow, judge_evidence, size_of
+from everybit.diff.read_files import SECTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +65,8 @@ def judge_kind(
             certainty=Certainty.PROOF,
         )
     first = parting.differences[0]
+    if roles_differ(a, b):
+        return _of_roles(b)
     if first.link in (Link.INIT, Link.LOAD):
         return _judge_start(parting, last_agreed)
     damage = damage_before(parting, a, b, last_agreed)
@@ -93,6 +96,11 @@ def judge_kind(
             why=f"batch, loss and gradients agree and another optimizer steps: {first.fact}",
         )
     return _judge_computed(parting, context)
+
+
+def roles_differ(a: RunSide, b: RunSide) -> bool:
+    """Whether one run is known to train, and the other to evaluate only."""
+    return {a.evaluates, b.evaluates} == {True, False}
 
 
 def _judge_batch(parting: Parting, context: Context) -> Judgement:
@@ -208,13 +216,31 @@ def _of_code(parting: Parting, context: Context, evidence: Evidence) -> Judgemen
 
 
 def _listed(differences: Sequence[Difference]) -> str:
-    told = [
-        f"{each.entry.removeprefix('configuration.')} is {_value(each.before)} in A and "
-        f"{_value(each.after)} in B"
-        for each in differences[:_SHOWN]
-    ]
+    told = [_difference(each) for each in differences[:_SHOWN]]
     more = len(differences) - _SHOWN
     return ", ".join(told) + (f", and {more} more" if more > 0 else "")
+
+
+def _difference(each: Difference) -> str:
+    name = each.entry.removeprefix("configuration.")
+    values = f"is {_value(each.before)} in A and {_value(each.after)} in B"
+    if not name.startswith(f"{SECTION}."):
+        return f"{name} {values}"
+    name = name.removeprefix(f"{SECTION}.")
+    if each.before is None or each.after is None:
+        reader, other = ("A", "B") if each.after is None else ("B", "A")
+        return f"the file {name} was read by {reader} before its first step, and not by {other}"
+    return f"the file {name}, read before the first step, holds other bytes in B than in A"
+
+
+def _of_roles(b: RunSide) -> Judgement:
+    trains, answers = ("A", "B") if b.evaluates else ("B", "A")
+    return Judgement(
+        kind=DivergenceKind.CONFIG,
+        why=f"run {trains} trains and run {answers} evaluates: nothing is updated in {answers}, so "
+        "the two are no twins; compare two trainings, or two evaluations",
+        certainty=Certainty.PROOF,
+    )
 
 
 def _value(value: object) -> str:

@@ -125,7 +125,8 @@ def _real(evidence: Evidence, size: str, told: str) -> Weighed:
     if size == "within" and is_broad(evidence):
         why = f"{proof}; it looks like rounding in another order, whose cause is not on record"
         return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
-    if is_broad(evidence) and not _by_tensor(evidence):
+    by_tensor = size == "beyond" and _moves_all(evidence)
+    if by_tensor or (is_broad(evidence) and not _by_tensor(evidence)):
         why = f"{proof}; damage is seldom so broad, and code that follows a file or a clock is"
         return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
     return _weighed(
@@ -141,6 +142,15 @@ def is_broad(evidence: Evidence) -> bool:
     share = evidence.share
     by_element = evidence.num_elements_moved is not None
     return share is not None and share >= (_BROAD_ELEMENTS if by_element else _BROAD)
+
+
+def _moves_all(evidence: Evidence) -> bool:
+    """Whether every tensor moved, of several that do not follow from each other.
+
+    Damage within a backward pass leaves the gradients alone that were computed before it.
+    """
+    several = _by_tensor(evidence) and evidence.num_tensors >= _FEWEST_TENSORS
+    return several and evidence.num_tensors_moved == evidence.num_tensors
 
 
 def is_narrow(evidence: Evidence) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from everybit.core.divergence import Divergence
+from everybit.core.divergence import Divergence, DivergenceKind
 from everybit.core.link import Link
 from everybit.core.rule import rule
 from everybit.core.verdict import Checked, Coverage
@@ -18,6 +18,7 @@ from everybit.diff.explain import explain
 from everybit.diff.kind import judge_kind
 from everybit.diff.outcome import Outcome
 from everybit.diff.place import place_of
+from everybit.diff.read_files import with_read_files
 from everybit.diff.resume import shift_finding
 from everybit.diff.telling import evidence_told, message_of, remedy_of
 from everybit.diff.walk import walk
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from everybit.core.finding import Location
     from everybit.diff.context import Context
     from everybit.diff.evidence import Evidence
+    from everybit.diff.issues import KnownIssue
     from everybit.diff.kind import Judgement
     from everybit.diff.parting import Parting
     from everybit.diff.resume import Shift
@@ -36,8 +38,17 @@ if TYPE_CHECKING:
 
     Look = Callable[[Parting, Evidence], Evidence | None]
 
+#: Kinds that a wrong result of one side's libraries can be taken for.
+_MAY_BE_AN_ISSUE: Final = (
+    DivergenceKind.NOISE,
+    DivergenceKind.UNKNOWN,
+    DivergenceKind.CORRUPTION,
+)
 
-def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
+
+def diff_runs(
+    a: RunSide, b: RunSide, *, look: Look | None = None, issues: Sequence[KnownIssue] = ()
+) -> Outcome:
     """Compare two runs value by value in causal order, rank by rank.
 
     Neither run is held in memory: each rank is read once, side by side, to its first parting.
@@ -47,7 +58,9 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
         b: Run B.
         look: Asked once, about a first difference of a computed link, for better evidence than the
             records hold; None as its answer leaves it at theirs.
+        issues: Known issues of one side's versions that give wrong results.
     """
+    a, b, unread = with_read_files(a, b)
     differences = explain(a, b)
     whole = shards.joined(a, b) if shards.differ(a, b) else None
     if whole is not None:
@@ -76,7 +89,7 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
         "last_agreed_step": _last_agreed(walks),
         "preceding_differences": len(differences),
     }
-    coverage = checked + run_coverage(a, b, walks)
+    coverage = checked + run_coverage(a, b, walks) + Coverage(skipped=tuple(unread))
     if other_worlds:
         coverage += Coverage(skipped=(worlds.told(a, b),))
     if whole is not None:
@@ -89,11 +102,20 @@ def diff_runs(a: RunSide, b: RunSide, *, look: Look | None = None) -> Outcome:
     shift = parted[0].shift
     if shift is not None:
         a, b = (_counted_on(run, parting.rank, shift) for run in (a, b))
-    context = gather(parting, parted[0], differences, same_files=_same_files(a, b))
+    context = gather(
+        parting,
+        parted[0],
+        differences,
+        same_files=_same_files(a, b),
+        issues=issues,
+        num_ranks=len(walks),
+    )
     if look is not None and context.evidence is not None:
         seen = look(parting, context.evidence)
         context = replace(context, evidence=seen or context.evidence)
     judged = judge_kind(parting, a, b, last_agreed=parted[0].last_agreed, context=context)
+    if context.issues and judged.finding is None and judged.kind in _MAY_BE_AN_ISSUE:
+        judged = replace(judged, why=f"{judged.why}; {context.issues[0].told()}")
     where = _place(parting, judged, context)
     finding = rule("DIF181").finding(
         message_of(parting, judged),

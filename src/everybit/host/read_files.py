@@ -57,7 +57,7 @@ class ReadFiles:
 
     Attributes:
         digests: First 16 hexadecimal digits of the SHA-256 of each, by its path relative to the
-            working directory or to the script's folder; `*/folder/name` of one further away.
+            script's folder or to the working directory; `*/folder/name` of one further away.
         num_more: Such files that were opened when there was room for no more.
         whole: It has listened from the start of the program on.
         listening: Whether openings are noted now.
@@ -200,10 +200,10 @@ def _is_own() -> bool:
 def _roots(script: str) -> tuple[str, ...]:
     """Return the folders that the program's own files lie in; the file system's root is none."""
     found = []
-    with suppress(OSError):
-        found.append(os.getcwd())  # noqa: PTH109
     if script and os.path.isfile(script):  # noqa: PTH113
         found.append(os.path.dirname(os.path.abspath(script)))  # noqa: PTH100, PTH120
+    with suppress(OSError):
+        found.append(os.getcwd())  # noqa: PTH109
     return tuple(root for root in dict.fromkeys(found) if root != os.path.dirname(root))  # noqa: PTH120
 
 
