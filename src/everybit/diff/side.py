@@ -125,6 +125,7 @@ class RunSide:
         world_size: Ranks that it ran on; 0 where that is not known.
         read_files: Small files that it read before its first step: see `diff.read_files`.
         evaluates: Whether it trained nothing and answered; None where that is not known.
+        label_maps: What its data sets number their labels by, by loader and attribute.
     """
 
     name: str
@@ -137,3 +138,4 @@ class RunSide:
     world_size: int = 0
     read_files: Mapping[str, Any] | None = None
     evaluates: bool | None = None
+    label_maps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
