@@ -89,8 +89,9 @@ class ReadFiles:
             self.digests, self.num_more, self._num_others = {}, 0, 0
             self._roots, self._known, self._written = (), {}, set()
             self.whole = True
-        if not self._roots:
-            self._roots = _roots(script or (sys.argv[0] if sys.argv else ""))
+        found = _roots(script or (sys.argv[0] if sys.argv else ""))
+        if new := tuple(root for root in found if root not in self._roots):
+            self._roots, self._known = (*self._roots, *new), {}
         self.listening = True
         if not self._hooked:
             self._hooked = True
