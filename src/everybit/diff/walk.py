@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord
+from everybit.diff.first_step import as_later
 from everybit.diff.link_difference import LinkDifference, compare_steps, compare_tables
 from everybit.diff.parting import Parting
 from everybit.diff.resume import Forgotten, Shift, align_resumed, is_resumed
@@ -160,11 +161,17 @@ def _compare(
 ) -> Parting | None:
     step = a[0]
     if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
-        differences, num_values = compare_steps(a[2], b[2], walked.notes, walked.untraced)
+        one, other = a[2], b[2]
+        if walked.shift is not None and step == walked.shift.after + 1:
+            if walked.shift.side == "A":
+                one, other = as_later(one, other)
+            else:
+                other, one = as_later(other, one)
+        differences, num_values = compare_steps(one, other, walked.notes, walked.untraced)
         walked.num_values += num_values
         walked.num_steps += 1
         differences = _without_lost(differences, sides, walked)
-        differences = walked.streams.set_aside(differences, a[2], b[2])
+        differences = walked.streams.set_aside(differences, one, other)
         if not differences:
             walked.last_agreed = step
             return None

@@ -1,0 +1,61 @@
+"""The first step of a resumed run beside the same step of a run that went through."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.diff.test_runs import plain, rank_side, record, run, table
+
+from everybit.core.link import Link
+from everybit.core.observation import TensorTable
+from everybit.diff.runs import diff_runs
+
+
+def resumed(first):
+    """Go on from what step 2 of `plain` left, with another first step than its step 3."""
+    start = table(Link.UPDATE, ("w", "b", "AdamW::exp_avg::w"), 2)
+    init = replace(start, link=Link.INIT)
+    return rank_side([first, record(4)], attempt=1, starts=[(3, (init,))])
+
+
+def with_calls(step: int, extra: int, streams=None):
+    """A step that holds the inputs of a call more, before the others."""
+    found = record(step, {Link.RNG: streams} if streams else None)
+    batch = found.tables[0]
+    more = TensorTable(
+        link=Link.BATCH, names=("0", "#1.0", "#1.labels"), digests=(extra, *batch.words())
+    )
+    return replace(found, tables=(more, *found.tables[1:]))
+
+
+def whole(**fields):
+    side = plain()
+    steps = list(side.steps)
+    return replace(side, steps=iter(steps), reread=lambda: iter(steps), **fields)
+
+
+def kind(first):
+    found = diff_runs(run(whole()), run(resumed(first), name="B"))
+    return None if found.first is None else str(found.first.kind)
+
+
+def test_a_call_before_the_first_update_is_no_difference() -> None:
+    assert kind(record(3)) is None
+    assert kind(with_calls(3, 9, {"torch": 77})) is None
+    # The calls that both hold differ: the batch does, or the streams that made it.
+    other = record(3, {Link.BATCH: {"0": 5}})
+    assert kind(other) == "data"
+    assert kind(replace(with_calls(3, 9), losses=(1.5,))) == "unknown"
+    assert kind(record(3, {Link.RNG: {"torch": 77}, Link.LOSS: {"0": 4}})) == "rng"
+
+
+def test_gradients_of_the_step_before_are_no_difference() -> None:
+    bare = record(3)
+    lacking = replace(bare, tables=tuple(t for t in bare.tables if t.link is not Link.GRAD))
+    assert kind(lacking) is None
+    assert kind(record(3, {Link.GRAD: {"w": 5}})) == "unknown"
+    # In its middle a run that lacks them is another one.
+    found = diff_runs(
+        run(whole()), run(rank_side([record(k) if k != 3 else lacking for k in range(6)]), name="B")
+    )
+    assert str(found.first.kind) == "missing"
