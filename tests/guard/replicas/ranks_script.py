@@ -114,15 +114,17 @@ END = """
 """
 
 
-def run_scenarios(place: Path, scenarios: str) -> list[dict[str, dict[str, object]]]:
+def run_scenarios(
+    place: Path, scenarios: str, *, world_size: int = WORLD_SIZE
+) -> list[dict[str, dict[str, object]]]:
     """Run scenarios on all ranks; return each rank's results, by scenario."""
     import json
 
     script = textwrap.dedent(PRELUDE) + textwrap.dedent(scenarios) + textwrap.dedent(END)
     (place / "train.py").write_text(script)
-    ended = run_forked(place, three_ranks())
-    assert [code for code, _, _ in ended.values()] == [0] * WORLD_SIZE, ended
-    return [json.loads((place / f"results.{rank}").read_text()) for rank in range(WORLD_SIZE)]
+    ended = run_forked(place, three_ranks(world_size=world_size))
+    assert [code for code, _, _ in ended.values()] == [0] * world_size, ended
+    return [json.loads((place / f"results.{rank}").read_text()) for rank in range(world_size)]
 
 
 def three_ranks(*args: str, world_size: int = WORLD_SIZE) -> list[Job]:

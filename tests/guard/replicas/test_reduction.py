@@ -10,8 +10,8 @@ import xxhash
 from everybit.guard.replicas.block_sums import (
     MAX_BLOCKS,
     Blocks,
+    Rounding,
     absolute_sums,
-    bound_of,
     cut,
     signed_sums,
 )
@@ -46,7 +46,8 @@ def shown(parts: list[torch.Tensor], reduced: list[torch.Tensor]) -> tuple[Sums,
         row[1] = xxhash.xxh3_64_intdigest(b"layout") >> 1
         row[2:] = floats.reshape(-1).view(np.int64)
     ranks = tuple(range(len(parts)))
-    return Sums(0, ["w"], [blocks], [parts[0].dtype], ranks, rows[0]), rows
+    rounding = Rounding(num_ranks=len(parts), dtype=parts[0].dtype)
+    return Sums(0, ["w"], [blocks], [rounding], [float(len(parts))], ranks, rows[0]), rows
 
 
 def mean(parts: list[torch.Tensor]) -> torch.Tensor:
@@ -118,5 +119,6 @@ def test_the_bound_is_tight_enough() -> None:
     blocks = Blocks(256, 256, 0)
     part = torch.ones(256)
     absolute = absolute_sums(part, blocks).numpy()
-    bound = bound_of(absolute, num_ranks=3, dtype=torch.float32, size=256)
-    assert 0 < bound[0] < 1e-4
+    rounding = Rounding(num_ranks=3, dtype=torch.float32)
+    assert 0 < absolute[0] * rounding.relative(256) < 1e-4
+    assert 0 < rounding.least(256) < 1e-30

@@ -107,13 +107,16 @@ def signed_sums(gradient: torch.Tensor, blocks: Blocks) -> torch.Tensor:
     return torch.cat([sums, last.reshape(1)])
 
 
-def shard_sums(shard: torch.Tensor, blocks: Blocks, start: int) -> torch.Tensor:
+def shard_sums(
+    shard: torch.Tensor, blocks: Blocks, start: int, *, signed: bool = True
+) -> torch.Tensor:
     """Return what a shard adds to the signed sum of each block of the whole.
 
     Args:
         shard: A run of the whole's elements, in order.
         blocks: Of the whole.
         start: The flat index at which the shard begins.
+        signed: Else the sums are of absolute values.
 
     Returns:
         float64, shape `(blocks,)`, on the shard's device.
@@ -124,8 +127,8 @@ def shard_sums(shard: torch.Tensor, blocks: Blocks, start: int) -> torch.Tensor:
         return found
     before = start % blocks.size
     padded = torch.nn.functional.pad(flat, (before, -(before + len(flat)) % blocks.size))
-    signs = _signs(blocks.size, shard.device)
-    sums = padded.view(-1, blocks.size).to(torch.float64) @ signs
+    rows = padded.view(-1, blocks.size).to(torch.float64)
+    sums = rows @ _signs(blocks.size, shard.device) if signed else rows.abs().sum(1)
     first = start // blocks.size
     found[first : first + len(sums)] = sums
     return found
@@ -153,21 +156,36 @@ def _split(gradient: torch.Tensor, blocks: Blocks) -> tuple[torch.Tensor, torch.
     return flat[: whole * blocks.size].view(whole, blocks.size), flat[whole * blocks.size :]
 
 
-def bound_of(
-    absolute: Floats, *, num_ranks: int, dtype: torch.dtype, size: int, factors: int = 1
-) -> Floats:
-    """Return how far the sums of the reduced gradient may lie from the mean of the ranks' sums.
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """How often a reduction rounds, and in which dtypes.
 
-    Args:
-        absolute: float64, shape `(blocks,)`: the mean of the ranks' sums of absolute values.
+    Attributes:
         num_ranks: How many ranks are reduced.
-        dtype: Of the gradient.
-        size: Elements of a block.
-        factors: How often values are multiplied; each time rounds twice.
+        dtype: The dtype that values are added in.
+        factors: How often values are multiplied or divided; each time rounds twice.
+        casts: How often they are rounded to `dtype`, or added to once more, besides.
+        result: The dtype of what comes out; None where it is the same.
     """
-    info = torch.finfo(dtype)
-    roundings = (num_ranks - 1 + 2 * factors) * info.eps / 2
-    # The sums of absolute values are rounded themselves, in float32 at the least.
-    relative = roundings / (1 - roundings) * (1 + size * float(np.finfo(np.float32).eps))
-    relative += size * float(np.finfo(np.float64).eps)
-    return absolute * relative + size * num_ranks * float(info.smallest_normal) * info.eps
+
+    num_ranks: int
+    dtype: torch.dtype
+    factors: int = 1
+    casts: int = 0
+    result: torch.dtype | None = None
+
+    def relative(self, size: int) -> float:
+        """Return the relative error of a block of so many elements, for its absolute sum."""
+        roundings = self.num_ranks - 1 + 2 * self.factors + self.casts
+        error = roundings * torch.finfo(self.dtype).eps / 2
+        error /= 1 - error
+        if self.result is not None:
+            error += torch.finfo(self.result).eps / 2 * (1 + error)
+        # The sums of absolute values are rounded themselves, in float32 at the least.
+        error *= 1 + size * float(np.finfo(np.float32).eps)
+        return error + size * float(np.finfo(np.float64).eps)
+
+    def least(self, size: int) -> float:
+        """Return what results below the normal range may add to the error of a block."""
+        infos = [torch.finfo(each) for each in (self.dtype, self.result) if each is not None]
+        return size * self.num_ranks * max(float(i.smallest_normal) * i.eps for i in infos)

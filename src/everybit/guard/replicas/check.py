@@ -116,12 +116,15 @@ class ReplicaCheck(Check):
             self._columns.note_call()
             if moment.call == 0:
                 self.audit.look_at(self._num_steps)
-            number = moment.step // self._config.every
-            if self._reduction.is_due(number):
-                named, ranks = self._columns.reduced()
-                if named:
-                    self._reduction.begin(moment.step, number, named, ranks)
+            self._look_at_reduction(moment.step, scattered=False)
+        elif boundary is Boundary.BACKWARD_START:
+            self._look_at_reduction(moment.step, scattered=True)
         return ()
+
+    def _look_at_reduction(self, step: int, *, scattered: bool) -> None:
+        number = step // self._config.every
+        if self._reduction.is_due(number):
+            self._columns.sum_up(self._reduction, step, number, scattered=scattered)
 
     def note(self, findings: Sequence[Finding]) -> None:
         """Take note of damage on this rank: where it makes copies part it is told already."""

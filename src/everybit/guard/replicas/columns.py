@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everybit.guard.replicas.block_sums import Rounding
 from everybit.guard.replicas.declared import Declared
 from everybit.guard.replicas.layout import Layout, layout_of
-from everybit.guard.replicas.reduced import Reduced, ShardedReduction
+from everybit.guard.replicas.reduced import Reduced
+from everybit.guard.replicas.scattered import ScatteredReduction
 
 if TYPE_CHECKING:
+    import torch
+
     from everybit.core.grid import Words
     from everybit.core.observation import TensorTable
     from everybit.guard.gradients import Gradients
+    from everybit.guard.replicas.reduction import Reduction
     from everybit.guard.state import CarriedState
 
 
@@ -26,16 +31,16 @@ class Columns:
 
     Attributes:
         why_local: Why copies are not kept equal by the program, "" where they may be.
-        why_unreduced: Why reduced gradients are not compared, "" where they are.
+        whys_unreduced: Why reduced gradients are not compared, or not all.
     """
 
     def __init__(self, state: CarriedState, gradients: Gradients | None) -> None:
         self.why_local = ""
-        self.why_unreduced = ""
+        self.whys_unreduced: set[str] = set()
         self._state = state
         self._gradients = gradients
         self._declared: Declared | None = None
-        self._sharded: ShardedReduction | None = None
+        self._sharded: ScatteredReduction | None = None
         self._peers: dict[int, tuple[int, ...]] = {}
         self._reduced: dict[int, tuple[int, ...]] = {}
         self._known: dict[tuple[str, ...], tuple[Layout, list[int]]] = {}
@@ -51,10 +56,13 @@ class Columns:
     def look(self) -> None:
         """Find what the program keeps equal: at the first call, and where a wrapper came since."""
         self._declared = Declared([root for root, _ in self._state.members.roots])
-        self._sharded = ShardedReduction([root for root, _ in self._state.members.roots])
-        self.why_unreduced = self._sharded.why_not
+        self._sharded = ScatteredReduction([root for root, _ in self._state.members.roots])
+        self.whys_unreduced = self._sharded.whys
+        why = self._sharded.why_not
         if self._declared.wrappers:
-            self.why_unreduced = self._declared.why_unreduced
+            why = self._declared.why_unreduced
+        if why:
+            self.whys_unreduced.add(why)
         if self._declared.why_local:
             self._turn_local(self._declared.why_local)
         elif not self.why_local:
@@ -81,26 +89,25 @@ class Columns:
         if self._declared is not None and self._declared.wrappers:
             self._synced = self._declared.syncs
 
-    def reduced(self) -> tuple[list[Reduced], tuple[int, ...]]:
-        """Return the gradients that the call which begins will have reduced.
+    def sum_up(self, reduction: Reduction, step: int, turn: int, *, scattered: bool) -> None:
+        """Have the gradients of the backward pass summed up that comes.
 
-        Returns:
-            These in the order of the marks, and the ranks; none where nothing is.
+        Args:
+            reduction: Sums them.
+            step: The update.
+            turn: Counts the steps that are looked at.
+            scattered: A backward pass begins: it is known now what FSDP adds to. Else a call does.
         """
-        sharded = self._sharded
-        if sharded is not None and sharded.present:
-            named = [(item.label, item.tensor) for item in self._state.parameters()]
-            return sharded.gradients(named), sharded.ranks
-        if not self._synced or self._declared is None or self._declared.joins:
-            return [], ()
-        found = [
-            (item.label, item.tensor, self._reduced[id(item.tensor)])
-            for item in self._state.parameters()
-            if id(item.tensor) in self._reduced and item.tensor.requires_grad
-        ]
-        ranks = found[0][2] if found else ()
-        same = [(label, tensor) for label, tensor, among in found if among == ranks]
-        return [Reduced(label, tensor, tensor) for label, tensor in same], ranks
+        among = self._sharded
+        if among is not None and among.present:
+            if scattered:
+                reduction.stop()
+                if found := among.gradients(self._named()):
+                    reduction.begin(step, turn, found, among.ranks, among.replicas)
+        elif not scattered:
+            named, ranks = self._reduced_by_ddp()
+            if named:
+                reduction.begin(step, turn, named, ranks)
 
     def take_gradients(self) -> None:
         """Take the digests of gradients that DDP has just reduced."""
@@ -137,6 +144,36 @@ class Columns:
             reduced = [name for name in names if id(tracked[name].tensor) in self._reduced]
         layout = layout_of(names, tracked, self._peers, self._reduced, reduced)
         return layout, [id(tracked[name].tensor) for name in reduced]
+
+    def _reduced_by_ddp(self) -> tuple[list[Reduced], tuple[int, ...]]:
+        """Return the gradients that DDP will reduce of the call which begins.
+
+        Returns:
+            These in the order of the marks, and the ranks; none where nothing is.
+        """
+        if not self._synced or self._declared is None or self._declared.joins:
+            return [], ()
+        found = [
+            (label, tensor, self._reduced[id(tensor)])
+            for label, tensor in self._named()
+            if id(tensor) in self._reduced and tensor.requires_grad
+        ]
+        ranks = found[0][2] if found else ()
+        same = [
+            Reduced(
+                label,
+                tensor,
+                tensor,
+                Rounding(num_ranks=len(ranks), dtype=tensor.dtype),
+                float(len(ranks)),
+            )
+            for label, tensor, among in found
+            if among == ranks
+        ]
+        return same, ranks
+
+    def _named(self) -> list[tuple[str, torch.Tensor]]:
+        return [(item.label, item.tensor) for item in self._state.parameters()]
 
     def _turn_local(self, why: str) -> None:
         if not self.why_local:

@@ -13,10 +13,9 @@ from everybit.detect.reduction import WrongReduction, judge_reduction
 from everybit.guard.replicas.block_sums import (
     MAX_BLOCKS,
     Blocks,
+    Rounding,
     absolute_sums,
-    bound_of,
     cut,
-    shard_sums,
     signed_sums,
 )
 
@@ -45,20 +44,23 @@ class Sums:
         step: The update.
         names: Parameters, in the order of the wrapper.
         blocks: Their blocks; None for one that is not looked at this time.
-        dtypes: Of their gradients.
+        roundings: What the reduction of each rounds.
+        divisors: What the sum of each is divided by.
         ranks: The ranks that are reduced together.
         row: As shown to the other ranks: the step, a word for all of the above, then for each
             block the sum sent, the sum of absolute values sent, and the sum got back.
-        sharded: Each rank gets a part of what comes out; else all of it.
+        replicas: Where each rank gets a part of what comes out: the ranks that hold all of it
+            together, a tuple for each copy.
     """
 
     step: int
     names: list[str] = field(default_factory=list)
     blocks: list[Blocks | None] = field(default_factory=list)
-    dtypes: list[torch.dtype] = field(default_factory=list)
+    roundings: list[Rounding] = field(default_factory=list)
+    divisors: list[float] = field(default_factory=list)
     ranks: tuple[int, ...] = ()
     row: Row = field(default_factory=lambda: np.zeros(NUM_LANES, np.int64))
-    sharded: bool = False
+    replicas: tuple[tuple[int, ...], ...] = ()
 
 
 class Reduction:
@@ -79,7 +81,9 @@ class Reduction:
         self._every = min(EVERY, every) if every else EVERY
         self._hooks: list[Any] = []
         self._reduced: Sequence[Reduced] = ()
-        self._sent: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._waiting: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._before: dict[int, torch.Tensor] = {}
+        self._sent: dict[int, tuple[torch.Tensor, torch.Tensor] | None] = {}
         self._got: dict[int, torch.Tensor] = {}
         self._sums: Sums | None = None
 
@@ -93,6 +97,7 @@ class Reduction:
         turn: int,
         reduced: Sequence[Reduced],
         ranks: tuple[int, ...],
+        replicas: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         """Look at the backward pass that comes, whose gradients will be reduced.
 
@@ -101,30 +106,47 @@ class Reduction:
             turn: Counts the steps that are looked at.
             reduced: What is reduced.
             ranks: The ranks that are reduced together.
+            replicas: Of shards: the ranks of each copy.
         """
         self.stop()
         self._reduced = reduced
         self._sums = Sums(
             step,
             [each.name for each in reduced],
-            cut([each.parameter.numel() for each in reduced], turn=turn),
-            [each.parameter.dtype for each in reduced],
+            cut([each.source.numel() for each in reduced], turn=turn),
+            [each.rounding for each in reduced],
+            [each.divisor for each in reduced],
             ranks,
-            sharded=any(each.start is not None for each in reduced),
+            replicas=replicas,
         )
         for each, blocks in zip(reduced, self._sums.blocks, strict=True):
             if blocks is not None:
-                self._hooks.append(self._hook(each.source, each.parameter, blocks))
+                self._hook(each, blocks)
 
-    def _hook(self, source: Any, parameter: torch.Tensor, blocks: Blocks) -> Any:
+    def _hook(self, reduced: Reduced, blocks: Blocks) -> None:
+        key = id(reduced.parameter)
+        if self._sums is not None and self._sums.replicas:
+            with torch.no_grad():
+                if (waiting := reduced.waiting()) is not None:
+                    self._waiting[key] = _both(waiting, blocks)
+                if (before := reduced.got(blocks)) is not None:
+                    self._before[key] = before
+
         def accumulated(accumulated_on: torch.Tensor) -> None:
             gradient = accumulated_on.grad
-            if gradient is not None and gradient.layout is torch.strided:
-                with torch.no_grad():
-                    sums = signed_sums(gradient, blocks), absolute_sums(gradient, blocks)
-                    self._sent[id(parameter)] = sums
+            if gradient is None or gradient.layout is not torch.strided:
+                return
+            with torch.no_grad():
+                sums = _both(gradient, blocks)
+                if key in self._waiting:
+                    more = self._waiting[key]
+                    sums = sums[0] + more[0], sums[1] + more[1]
+                # What went in twice in a pass of FSDP has been reduced twice.
+                twice = key in self._sent and reduced.source is not reduced.parameter
+                self._sent[key] = None if twice else sums
 
-        return source.register_post_accumulate_grad_hook(accumulated)
+        source: Any = reduced.source
+        self._hooks.append(source.register_post_accumulate_grad_hook(accumulated))
 
     def end(self) -> None:
         """Take the gradients as the reduction has left them."""
@@ -132,17 +154,27 @@ class Reduction:
             return
         self._remove_hooks()
         for each, blocks in zip(self._reduced, self._sums.blocks, strict=True):
-            gradient = each.gradient
-            if id(each.parameter) not in self._sent or blocks is None or gradient is None:
+            key = id(each.parameter)
+            sent = self._sent.get(key)
+            if sent is None or blocks is None:
                 continue
             with torch.no_grad():
-                got = (
-                    signed_sums(gradient, blocks)
-                    if each.start is None
-                    else shard_sums(gradient, blocks, each.start)
-                )
+                got = each.got(blocks)
+                if got is None:
+                    continue
+                if key in self._before:
+                    # What comes out was added to what was there, which has rounded the sum.
+                    got = got - self._before[key]
+                    self._sent[key] = sent[0], sent[1] + self._room(each, blocks).to(sent[1].device)
             # A shard may lie on the host (CPU offload).
-            self._got[id(each.parameter)] = got.to(self._sent[id(each.parameter)][0].device)
+            self._got[key] = got.to(sent[0].device)
+
+    def _room(self, reduced: Reduced, blocks: Blocks) -> torch.Tensor:
+        """Return what is to be added to the absolute sums, so that the bound has room for more."""
+        after = reduced.got(blocks, signed=False)
+        assert after is not None
+        unit = torch.finfo(reduced.parameter.dtype).eps / 2
+        return after * (unit * reduced.divisor / reduced.rounding.relative(blocks.size))
 
     def take(self, step: int) -> Sums:
         """Return what this step has to show, which is empty where nothing was looked at."""
@@ -152,16 +184,16 @@ class Reduction:
             return Sums(step, row=_row_of(step))
         floats = np.full((3, MAX_BLOCKS), np.nan)
         for each, blocks in zip(self._reduced, sums.blocks, strict=True):
-            parameter = each.parameter
-            if blocks is not None and id(parameter) in self._got:
+            key = id(each.parameter)
+            sent = self._sent.get(key)
+            if blocks is not None and sent is not None and key in self._got:
                 at = slice(blocks.start, blocks.start + blocks.count)
-                signed, absolute = self._sent[id(parameter)]
-                got = self._got[id(parameter)]
-                floats[:, at] = torch.stack([signed, absolute, got]).cpu().numpy()
+                floats[:, at] = torch.stack([*sent, self._got[key]]).cpu().numpy()
         sums.row = _row_of(step)
         cuts = [(b.num_elements, b.size, b.start) if b else None for b in sums.blocks]
-        dtypes = [str(dtype) for dtype in sums.dtypes]
-        about = repr((sums.names, cuts, dtypes, sums.ranks, sums.sharded))
+        # How often a rank rounds may depend on what it had there; the dtypes do not.
+        dtypes = [f"{each.dtype} {each.result}" for each in sums.roundings]
+        about = repr((sums.names, cuts, dtypes, sums.divisors, sums.ranks, sums.replicas))
         sums.row[1] = (xxhash.xxh3_64_intdigest(about.encode()) >> 1) or 1
         sums.row[2:] = floats.reshape(-1).view(np.int64)
         self.stop()
@@ -172,6 +204,7 @@ class Reduction:
         self._remove_hooks()
         self._reduced, self._sums = (), None
         self._sent, self._got = {}, {}
+        self._waiting, self._before = {}, {}
 
     def judge(self, sums: Sums, rows: Row, rank: int) -> list[Finding]:
         """Compare what came out with what all ranks sent.
@@ -188,17 +221,20 @@ class Reduction:
         floats = np.ascontiguousarray(rows[ranks, 2:]).view(np.float64)
         sent, absolute, got = floats.reshape(len(ranks), 3, MAX_BLOCKS).transpose(1, 0, 2)
         wrong = []
-        for name, blocks, dtype in zip(sums.names, sums.blocks, sums.dtypes, strict=True):
+        about = zip(sums.names, sums.blocks, sums.roundings, sums.divisors, strict=True)
+        for name, blocks, rounding, divisor in about:
             if blocks is None:
                 continue
             at = slice(blocks.start, blocks.start + blocks.count)
-            part = got[:, at]
-            if sums.sharded:  # Their parts add up to what all of them would have got.
-                part = np.broadcast_to(part.sum(0), part.shape).copy()
-            each = _Part(sent[:, at], absolute[:, at], part, blocks, dtype, sums.sharded)
+            parts = got[:, at]
+            if sums.replicas:  # Their parts add up to what all of them would have got.
+                places = [[ranks.index(one) for one in copy] for copy in sums.replicas]
+                parts = np.stack([parts[place].sum(0) for place in places])
+            each = _Part(sent[:, at], absolute[:, at], parts, blocks, rounding, divisor)
             self.num_checked += each.is_known
             # Where the copies are not the same, the digests tell, and tell whose.
-            if each.is_known and each.is_same and rank == ranks[0]:
+            is_same = bool(sums.replicas) or each.is_same
+            if each.is_known and is_same and rank == ranks[0]:
                 wrong += each.wrong(name, ranks)
         return judge_reduction(wrong, step=sums.step)
 
@@ -210,19 +246,25 @@ class Reduction:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One parameter's sums on all ranks, float64 of shape `(ranks, blocks)` each."""
+    """One parameter's sums on all ranks, float64 of shape `(ranks, blocks)` each.
+
+    What came out has a row for each copy of the whole.
+    """
 
     sent: Floats
     absolute: Floats
     got: Floats
     blocks: Blocks
-    dtype: torch.dtype
-    sharded: bool = False
+    rounding: Rounding
+    divisor: float
 
     @property
     def is_known(self) -> bool:
         """Whether all ranks have them; gradients that overflowed have none."""
-        return bool(np.isfinite(self.sent).all() and np.isfinite(self.absolute).all())
+        known = [self.sent, self.absolute]
+        # In so narrow a range a cast, or a sum, overflows what had not.
+        known += [self.got] if self.rounding.dtype is torch.float16 else []
+        return all(bool(np.isfinite(each).all()) for each in known)
 
     @property
     def is_same(self) -> bool:
@@ -230,13 +272,17 @@ class _Part:
 
     def wrong(self, name: str, ranks: Sequence[int]) -> list[WrongReduction]:
         """Return the blocks that lie outside of the bound, folded into one value."""
-        expected, found = self.sent.mean(0), self.got[0]
+        expected = self.sent.sum(0) / self.divisor
         bound = self._bound()
-        off = np.flatnonzero(~(np.abs(found - expected) <= bound))
+        distances = np.abs(self.got - expected)
+        # A sum that is no number is outside.
+        worst_copy = int(np.argmax(np.nan_to_num(distances / bound, nan=np.inf).max(1)))
+        found = self.got[worst_copy]
+        off = np.flatnonzero(~(distances[worst_copy] <= bound))
         if not len(off):
             return []
-        worst = int(off[np.argmax(np.abs(found - expected)[off])])
-        rank, what = self._whose(ranks, off, bound)
+        worst = int(off[np.argmax(distances[worst_copy, off])])
+        rank, what = self._whose(found - expected, ranks, off, bound)
         return [
             WrongReduction(
                 parameter=name,
@@ -247,31 +293,29 @@ class _Part:
                 bound=float(bound[worst]),
                 culprit=rank,
                 what=what,
-                dtype=str(self.dtype).removeprefix("torch."),
+                dtype=str(self.rounding.dtype).removeprefix("torch."),
             )
         ]
 
     def _bound(self) -> Floats:
-        return bound_of(
-            self.absolute.mean(0),
-            num_ranks=len(self.sent),
-            dtype=self.dtype,
-            size=self.blocks.size,
-            # FSDP may divide before the sum and after it.
-            factors=2 if self.sharded else 1,
-        )
+        size = self.blocks.size
+        total: Floats = self.absolute.sum(0) / self.divisor
+        return total * self.rounding.relative(size) + self.rounding.least(size)
 
     def _whose(
-        self, ranks: Sequence[int], off: NDArray[np.intp], bound: Floats
+        self, difference: Floats, ranks: Sequence[int], off: NDArray[np.intp], bound: Floats
     ) -> tuple[int | None, str]:
         """Return the rank whose part explains the difference, and how; None where none does."""
-        difference = (self.got[0] - self.sent.mean(0))[off]
         for what, sign in (("is missing", -1.0), ("is in it twice", 1.0)):
             for index, rank in enumerate(ranks):
-                part = sign * self.sent[index, off] / len(ranks)
-                if (np.abs(difference - part) <= bound[off]).all():
+                part = sign * self.sent[index, off] / self.divisor
+                if (np.abs(difference[off] - part) <= bound[off]).all():
                     return rank, what
         return None, ""
+
+
+def _both(gradient: torch.Tensor, blocks: Blocks) -> tuple[torch.Tensor, torch.Tensor]:
+    return signed_sums(gradient, blocks), absolute_sums(gradient, blocks)
 
 
 def _row_of(step: int) -> Row:

@@ -27,8 +27,7 @@ def not_copies(agreed: Collection[Copies], columns: Columns, num_compared: int) 
             by_why.setdefault(why, []).append(name)
     if columns.why_local:
         by_why[columns.why_local] = ["copies of the model"]
-    if columns.why_unreduced:
-        by_why[columns.why_unreduced] = ["reduced gradients"]
+    by_why |= {why: ["reduced gradients"] for why in sorted(columns.whys_unreduced)}
     if not num_compared and not by_why and agreed:
         by_why["no other rank holds a copy of what this one has"] = ["tensors"]
     return [
