@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,9 @@ from everybit.core.errors import PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.outcome import Outcome
 from everybit.files.scans.scanning import scan_file
-from everybit.files.source import ByteSource
+from everybit.files.source import ByteSource, FolderError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
 
@@ -42,18 +42,16 @@ def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_n
     if not paths:
         raise PathError("nothing to scan", todo="name a file or a folder")
     began = time.perf_counter()
-    total = Outcome()
-    given = [Path(path) for path in paths]
-    for path in dict.fromkeys(given) if len(given) > 1 else given:
-        if path.is_dir():
-            _scan_folder(path, total, progress)
-        else:
-            total.add(_scan_one(path, path.name, named=True))
-            progress(1)
-    checked = tuple(Checked(what=what, count=number) for what, number in total.checked.items())
+    if len(paths) == 1:
+        total = _scan_given(paths[0], progress)
+    else:
+        total = Outcome()
+        for path in dict.fromkeys(map(Path, paths)):
+            total.add(_scan_given(path, progress))
+    checked = tuple([Checked(what=what, count=number) for what, number in total.checked.items()])
     return Verdict(
         command="scan",
-        target=tuple(str(path) for path in paths),
+        target=tuple(map(str, paths)),
         findings=tuple(total.findings),
         coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
         stats={
@@ -64,10 +62,25 @@ def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_n
     )
 
 
-def _scan_folder(path: Path, total: Outcome, progress: Callable[[int], None]) -> None:
+def _scan_given(given: str | os.PathLike[str], progress: Callable[[int], None]) -> Outcome:
+    where = os.fspath(given)
+    name = os.path.basename(where)  # noqa: PTH119 - building a path takes longer than a small scan
+    if name in ("", ".", ".."):
+        where, name = str(Path(where)), Path(where).name
+    try:
+        source = ByteSource(where)
+    except FolderError:
+        return _scan_folder(Path(where), progress)
+    outcome = _scan_one(source, name, named=True)
+    progress(1)
+    return outcome
+
+
+def _scan_folder(path: Path, progress: Callable[[int], None]) -> Outcome:
     from everybit.files.scans.beside import find_code_beside
     from everybit.files.scans.folders import list_folder
 
+    total = Outcome()
     folder = list_folder(path)
     total.skipped += folder.skipped
     if not folder.files and not folder.skipped:
@@ -75,16 +88,17 @@ def _scan_folder(path: Path, total: Outcome, progress: Callable[[int], None]) ->
     total.findings += find_code_beside(folder.files)
     for name, place in folder.files.items():
         try:
-            total.add(_scan_one(place, name, named=False))
+            total.add(_scan_one(ByteSource(place), name, named=False))
         except PathError as error:
             total.skipped.append(Skipped(what=name, why=f"it cannot be read: {error.what}"))
         progress(1)
+    return total
 
 
-def _scan_one(path: Path, name: str, *, named: bool) -> Outcome:
-    with ByteSource(path) as source:
+def _scan_one(source: ByteSource, name: str, *, named: bool) -> Outcome:
+    with source:
         outcome = scan_file(source, name, named=named)
         outcome.num_bytes += source.size
         if source.changed():
-            raise PathError("changed while it was read", where=str(path), todo="try again")
+            raise PathError("changed while it was read", where=str(source.path), todo="try again")
     return outcome

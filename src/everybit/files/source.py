@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from everybit.core.errors import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from types import TracebackType
 
 #: Bytes read at once: fits the second-level cache, so that what is read is hashed while warm.
 CHUNK_BYTES: Final = 512 * 1024
+
+
+class FolderError(PathError):
+    """A folder lies where a file was wanted."""
 
 
 class ByteSource:
@@ -27,21 +33,33 @@ class ByteSource:
         path: The file.
 
     Raises:
+        FolderError: It is a folder.
         PathError: It cannot be opened, or is no regular file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self._where = os.fspath(path)
         try:
             # Opening a FIFO would wait for a writer, so look first.
-            if not stat.S_ISREG(path.stat().st_mode):
-                kind = "a folder" if path.is_dir() else "not a regular file"
-                raise PathError(f"is {kind}", where=str(path), todo="name a file")
-            self._file = path.open("rb", buffering=0)
+            mode = os.stat(self._where).st_mode  # noqa: PTH116 - a path would be built for it
+            if not stat.S_ISREG(mode):
+                raise self._refused(mode)
+            self._file = io.FileIO(self._where)
         except OSError as error:
-            raise PathError.from_os_error(error, path) from error
-        self._identity = self._stat()
+            raise PathError.from_os_error(error, self.path) from error
+        self._identity = _identity(os.fstat(self._file.fileno()))
         self.size = self._identity[2]
+
+    def _refused(self, mode: int) -> PathError:
+        where = str(self.path)
+        if stat.S_ISDIR(mode):
+            return FolderError("is a folder", where=where, todo="name a file")
+        return PathError("is not a regular file", where=where, todo="name a file")
+
+    @cached_property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._where)
 
     def __enter__(self) -> Self:
         return self
@@ -79,15 +97,21 @@ class ByteSource:
     def changed(self) -> bool:
         """Return whether somebody wrote to the file, or replaced it, since it was opened."""
         try:
-            there = self.path.stat()
+            return _identity(os.stat(self._where)) != self._identity  # noqa: PTH116 - as above
         except OSError:
             return True
-        same_file = (there.st_dev, there.st_ino) == self._identity[:2]
-        return not same_file or self._stat() != self._identity
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset` on; fewer only at the end of the file."""
         length = max(0, min(length, self.size - offset))
+        try:
+            self._file.seek(offset)
+            piece = self._file.read(length)
+        except OSError as error:
+            raise self._failed(error) from error
+        if len(piece) == length:
+            return piece
+        # A signal, or a disk that gives less at a time.
         buffer = bytearray(length)
         filled = self.read_into(offset, memoryview(buffer))
         return bytes(memoryview(buffer)[:filled])
@@ -103,10 +127,12 @@ class ByteSource:
                     break
                 filled += count
         except OSError as error:
-            raise PathError.from_os_error(
-                error, self.path, todo="the medium may be failing; copy what can be read"
-            ) from error
+            raise self._failed(error) from error
         return filled
+
+    def _failed(self, error: OSError) -> PathError:
+        advice = "the medium may be failing; copy what can be read"
+        return PathError.from_os_error(error, self.path, todo=advice)
 
     def chunks(
         self, start: int = 0, end: int | None = None, *, size: int = CHUNK_BYTES
@@ -129,13 +155,13 @@ class ByteSource:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
-    def _stat(self) -> tuple[int, int, int, int, int]:
-        found = os.fstat(self._file.fileno())
-        return (
-            found.st_dev,
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-            # Creation time on Windows, which is harmless here.
-            found.st_ctime_ns,
-        )
+
+def _identity(found: os.stat_result) -> tuple[int, int, int, int, int]:
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        # Creation time on Windows, which is harmless here.
+        found.st_ctime_ns,
+    )

@@ -25,7 +25,7 @@ class Window(ByteSource):
         self.size = max(0, min(end, source.size) - start)
 
     @property
-    def path(self) -> Path:  # type: ignore[override]
+    def path(self) -> Path:
         """The file."""
         return self._source.path
 

@@ -79,7 +79,7 @@ def test_a_call_is_found_however_its_function_is_reached(value, wanted, via):
 def test_every_opcode_that_calls(data):
     found = reached(data)["os.system"]
     assert found.called
-    assert found.arguments == ("'ls'",)
+    assert found.arguments == ["'ls'"]
 
 
 def test_names_of_python_2_are_those_of_python_3_below_protocol_3():

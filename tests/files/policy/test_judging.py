@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.files.pickles.assembler import build, call, name, new, pickled
 
+from everybit.files.pickles.naming import Named
 from everybit.files.pickles.reach import Reached, Via, find_reached
 from everybit.files.pickles.stream import read_pickles
 from everybit.files.policy import effects
@@ -12,7 +13,9 @@ from everybit.files.policy.judging import Danger, judge
 def judged(qualified: str, *, called: bool = True, via: Via = Via.IMPORT, sure: bool = True):
     """The judgement of a name by its module and last part."""
     module, _, path = qualified.partition(":")
-    return judge(Reached(module=module, name=path, via=via, called=called, position=0, sure=sure))
+    reached = Reached(Named(module, path, sure=sure), via)
+    reached.num_calls = int(called)
+    return judge(reached)
 
 
 DANGEROUS = {

@@ -27,22 +27,23 @@ _TEXTS: Final = frozenset({
 })  # fmt: skip
 
 
-def find_memory(pickle: Pickle) -> Iterator[tuple[str, int]]:
-    """Yield each attribute that describes memory, or whose name is computed, and an offset.
+def find_memory(pickle: Pickle) -> list[tuple[str, int]]:
+    """Return each attribute that describes memory, or whose name is computed, and an offset.
 
     A computed name is given as "?". Picklers write all names of attributes as constants.
     """
+    found: list[tuple[str, int]] = []
     for target, state in pickle.builds:
         position = target.position if isinstance(target, Call) else pickle.start
-        for name in _names(state):
-            yield name, position
+        found += [(name, position) for name in _names(state)]
     for call in pickle.calls:
-        given = [call.kwargs] if call.kwargs is not None else []
-        if call.name.rpartition(".")[2] in _SETTERS:
-            given += call.arguments[-2:]
-        for part in given:
-            for name in _names(part):
-                yield name, call.position
+        if call.kwargs is not None:
+            found += [(name, call.position) for name in _names(call.kwargs)]
+        function = call.function
+        if type(function) is Global and function.name.rpartition(".")[2] in _SETTERS:
+            for part in call.arguments[-2:]:
+                found += [(name, call.position) for name in _names(part)]
+    return found
 
 
 def _names(state: Node, depth: int = 0) -> Iterator[str]:

@@ -35,7 +35,7 @@ def as_string(node: Node) -> str | None:
     return None
 
 
-def show_arguments(call: Call) -> tuple[str, ...]:
+def show_arguments(call: Call) -> list[str]:
     """Return a call's arguments: constants shortened, names as they are, "?" for the rest."""
     args = call.args
     if isinstance(args, (ListNode, TupleNode)):
@@ -46,12 +46,12 @@ def show_arguments(call: Call) -> tuple[str, ...]:
         shown = [f"*{show(args)}"]
     if isinstance(call.kwargs, DictNode):
         shown += [f"{show(key)}={show(value)}" for key, value in call.kwargs.pairs[:_MAX_ITEMS]]
-    return tuple(shown)
+    return shown
 
 
 def show(node: Node, depth: int = 0) -> str:
     """Return the short form of one value."""
-    text = as_string(node)
+    text = node if type(node) is str else as_string(node)
     if text is not None:
         return _shorten(repr(text[: _MAX_LENGTH * 2]), longer=len(text) > _MAX_LENGTH * 2)
     if isinstance(node, Blob):
@@ -84,7 +84,8 @@ def _show_container(node: Node, depth: int) -> str:
 
 
 def _shorten(text: str, *, longer: bool) -> str:
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     if longer or len(text) > _MAX_LENGTH:
         return f"{text[: _MAX_LENGTH - 3]}..."
     return text

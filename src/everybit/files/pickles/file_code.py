@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.constants import as_string
 from everybit.files.pickles.naming import Named, passes_on
-from everybit.files.pickles.nodes import Call, CallKind, DictNode, Global, TupleNode
+from everybit.files.pickles.nodes import Call, CallKind, DictNode, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,11 +75,10 @@ def _is_built(node: Node) -> bool:
     return node.name in FUNCTION_BUILDERS
 
 
-def is_plain(node: Node, named: Named) -> bool:
-    """Return whether a function is a name whose calls all mean the same: a new result."""
-    name = named.qualified
+def is_plain(name: str) -> bool:
+    """Return whether all calls of a name mean the same: a new result."""
     watched = name in CLASS_BUILDERS or name in _SETTERS or name in _APPLIERS
-    return isinstance(node, Global) and not watched and not passes_on(name)
+    return not watched and not passes_on(name)
 
 
 class _FileClass:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from everybit.files.pickles.machine import Machine
 
 _REDUCE = CallKind.REDUCE
+_NEWEST = 5  # protocol
 
 
 def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_steps: int) -> bool:
@@ -43,31 +44,7 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                 raise m.ended("ends without STOP", at)
             code = data[at]
             at += 1
-            if code > 0x60:
-                if code == 0x72 and at + 4 <= size and not at < m.frame_end < at + 4:
-                    # LONG_BINPUT
-                    if len(stack) == floor:
-                        raise IndexError
-                    top = stack[-1]
-                    key = int.from_bytes(data[at : at + 4], "little")
-                    if memo.setdefault(key, top) is not top:
-                        m.at = at
-                        m.memoize(key)
-                    at += 4
-                    continue
-                if code == 0x71 and at < size:  # BINPUT
-                    if len(stack) == floor:
-                        raise IndexError
-                    top = stack[-1]
-                    if memo.setdefault(data[at], top) is not top:
-                        m.at = at
-                        m.memoize(data[at])
-                    at += 1
-                    continue
-                if code == 0x68 and at < size and data[at] in memo:  # BINGET
-                    stack.append(memo[data[at]])
-                    at += 1
-                    continue
+            if code > 0x7F:
                 if code == 0x94:  # MEMOIZE, which torch's own unpickler lacks
                     alone = True
                     if len(stack) == floor:
@@ -77,55 +54,114 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                         m.at = at
                         m.memoize(len(memo))
                     continue
-                if code == 0x74 and marks:  # TUPLE
-                    first = marks.pop()
-                    items = stack[first:]
-                    del stack[first:]
-                    stack.append(TupleNode(items))
-                    m.num_nodes += 1
-                    floor = marks[-1] if marks else -1
-                    continue
-                if code == 0x85 and stack and len(stack) != floor:  # TUPLE1
-                    stack[-1] = TupleNode([stack[-1]])
-                    m.num_nodes += 1
-                    continue
-                if code == 0x89:  # NEWFALSE
+                if code == 0x85:  # TUPLE1
+                    if stack and len(stack) != floor:
+                        stack[-1] = TupleNode([stack[-1]])
+                        m.num_nodes += 1
+                        continue
+                elif code == 0x89:  # NEWFALSE
                     stack.append(False)
                     continue
-                if code == 0x86 and len(stack) - max(floor, 0) >= 2:  # TUPLE2
-                    items = stack[-2:]
-                    del stack[-2:]
-                    stack.append(TupleNode(items))
-                    m.num_nodes += 1
-                    continue
-            elif code == 0x4B:  # BININT1
-                if at < size:
-                    stack.append(data[at])
+                elif code == 0x86:  # TUPLE2
+                    if len(stack) - max(floor, 0) >= 2:
+                        items = stack[-2:]
+                        del stack[-2:]
+                        stack.append(TupleNode(items))
+                        m.num_nodes += 1
+                        continue
+                elif code == 0x8C:  # SHORT_BINUNICODE, which torch's own lacks too
+                    if at < size:
+                        end = at + 1 + data[at]
+                        if end <= size and not at < m.frame_end < end:
+                            alone = True
+                            stack.append(data[at + 1 : end].decode("utf-8", "surrogatepass"))
+                            at = end
+                            continue
+                elif code == 0x93:  # STACK_GLOBAL, which torch's own lacks too
+                    two = len(stack) - max(floor, 0) >= 2
+                    if two and type(stack[-1]) is str and type(stack[-2]) is str:
+                        alone = True
+                        name = stack.pop()
+                        stack[-1] = m.reference(stack[-1], name, start)
+                        continue
+                elif code == 0x80 and start == m.start and at < size and data[at] <= _NEWEST:
+                    m.protocol = m.protocol_in_force = data[at]  # PROTO, where it belongs
                     at += 1
+                    continue
+            elif code > 0x60:
+                if code == 0x72:  # LONG_BINPUT
+                    if at + 4 <= size and not at < m.frame_end < at + 4:
+                        if len(stack) == floor:
+                            raise IndexError
+                        top = stack[-1]
+                        key = int.from_bytes(data[at : at + 4], "little")
+                        if memo.setdefault(key, top) is not top:
+                            m.at = at
+                            m.memoize(key)
+                        at += 4
+                        continue
+                elif code == 0x71:  # BINPUT
+                    if at < size:
+                        if len(stack) == floor:
+                            raise IndexError
+                        top = stack[-1]
+                        if memo.setdefault(data[at], top) is not top:
+                            m.at = at
+                            m.memoize(data[at])
+                        at += 1
+                        continue
+                elif code == 0x68:  # BINGET
+                    if at < size and data[at] in memo:
+                        stack.append(memo[data[at]])
+                        at += 1
+                        continue
+                elif code == 0x74:  # TUPLE
+                    if marks:
+                        first = marks.pop()
+                        items = stack[first:]
+                        del stack[first:]
+                        stack.append(TupleNode(items))
+                        m.num_nodes += 1
+                        floor = marks[-1] if marks else -1
+                        continue
+                elif code == 0x63:  # GLOBAL
+                    middle = data.find(b"\n", at)
+                    end = data.find(b"\n", middle + 1)
+                    if at < middle < end - 1 and not at < m.frame_end <= end:
+                        module = data[at:middle].decode("utf-8", "surrogateescape")
+                        name = data[middle + 1 : end].decode("utf-8", "surrogateescape")
+                        stack.append(m.reference(module, name, start))
+                        at = end + 1
+                        continue
+            elif code > 0x40:
+                if code == 0x4B:  # BININT1
+                    if at < size:
+                        stack.append(data[at])
+                        at += 1
+                        continue
+                elif code == 0x58:  # BINUNICODE
+                    if at + 4 <= size:
+                        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+                        if end <= size and not at < m.frame_end < end:
+                            stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
+                            at = end
+                            continue
+                elif code == 0x52:  # REDUCE
+                    if len(stack) - max(floor, 0) < 2:
+                        raise IndexError
+                    args = stack.pop()
+                    stack[-1] = made = Call(_REDUCE, stack[-1], args, None, start)
+                    calls.append(made)
+                    m.num_nodes += 1
                     continue
             elif code == 0x28:  # MARK
                 floor = len(stack)
                 marks.append(floor)
                 continue
-            elif code == 0x52:  # REDUCE
-                if len(stack) - max(floor, 0) < 2:
-                    raise IndexError
-                args = stack.pop()
-                made = Call(_REDUCE, stack[-1], args, None, start)
-                calls.append(made)
-                stack[-1] = made
-                m.num_nodes += 1
-                continue
             elif code == 0x29:  # EMPTY_TUPLE
                 stack.append(TupleNode([]))
                 m.num_nodes += 1
                 continue
-            elif code == 0x58 and at + 4 <= size:  # BINUNICODE
-                end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-                if end <= size and not at < m.frame_end < end:
-                    stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
-                    at = end
-                    continue
             action = actions[code]
             m.at = at
             if action is None:

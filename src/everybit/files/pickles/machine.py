@@ -80,11 +80,12 @@ class Machine(Reader):
         self.memo: dict[int, Node] = {} if memo is None else memo
         self.lacks_memo = False
         self.globals: dict[tuple[str, str, bool], Global] = {}
-        self.calls: list[Call] = []
-        self.builds: list[tuple[Node, Node]] = []
-        self.persistents: list[Persistent] = []
-        self.touches: list[Touch] = []
-        self.extensions: list[Extension] = []
+        self.made = made = Pickle(start)
+        self.calls = made.calls
+        self.builds = made.builds
+        self.persistents = made.persistents
+        self.touches = made.touches
+        self.extensions = made.extensions
         self.oddities: dict[str, Oddity] = {}
         self.num_nodes = 0
         self.begun = start
@@ -104,23 +105,17 @@ class Machine(Reader):
         if self.crossed_at >= 0:
             what = "reaches across the end of a frame, where loaders differ"
             self.odd(what, trick=True, at=self.crossed_at)
-        return Pickle(
-            result=result,
-            globals=list(self.globals.values()),
-            calls=self.calls,
-            builds=self.builds,
-            persistents=self.persistents,
-            num_nodes=self.num_nodes,
-            end=self.at,
-            protocol=self.protocol,
-            touches=self.touches,
-            extensions=self.extensions,
-            oddities=list(self.oddities.values()),
-            start=self.start,
-            crosses=self.crossed_at >= 0,
-            error=error,
-            shared=self.shared and error is None and not self.oddities,
-        )
+        made = self.made
+        made.result = result
+        made.globals = list(self.globals.values())
+        made.oddities = list(self.oddities.values())
+        made.num_nodes = self.num_nodes
+        made.end = self.at
+        made.protocol = self.protocol
+        made.crosses = self.crossed_at >= 0
+        made.error = error
+        made.shared = self.shared and error is None and not self.oddities
+        return made
 
     def forget(self) -> None:
         """Let go of all but the names, where there is no memory for more."""
@@ -175,7 +170,10 @@ class Machine(Reader):
         """Record a name that would be imported; equal names are one node."""
         legacy = self.protocol_in_force < _OWN_NAMES
         key = (module, name, legacy)
-        return self.globals.setdefault(key, Global(module, name, position, legacy))
+        known = self.globals.get(key)
+        if known is None:
+            known = self.globals[key] = Global(module, name, position, legacy)
+        return known
 
     def call(self, kind: CallKind, function: Node, args: Node, kwargs: Node = None) -> None:
         """Record a call, and put its result on the stack."""

@@ -147,8 +147,12 @@ NOWHERE: Final = Named(UNKNOWN, UNKNOWN, sure=False)
 
 def name_global(node: Global) -> Named:
     """Return what a global stands for in Python 3: names of Python 2 are mapped as it does."""
-    module, name = node.module, node.name
-    if node.legacy:
+    return name_written(node.module, node.name, node.legacy)
+
+
+def name_written(module: str, name: str, legacy: bool) -> Named:
+    """Return what a name stands for as a pickle writes it: `legacy` for a protocol below 3."""
+    if legacy:
         if (module, name) in _compat_pickle.NAME_MAPPING:
             module, name = _compat_pickle.NAME_MAPPING[module, name]
         else:

@@ -27,6 +27,10 @@ _VALUES: Final = frozenset({
 })  # fmt: skip
 
 
+#: What constant bytes can stand in.
+_HOLDERS: Final = frozenset({Blob, Text, Call})
+
+
 class Nested(NamedTuple):
     """Bytes that a pickle gives to a call.
 
@@ -53,6 +57,12 @@ def find_nested(pickle: Pickle, left_out: Container[int] = ()) -> list[Nested]:
     found: dict[tuple[int, bytes], Nested] = {}
     harmless: dict[int, bool] = {}
     for call in pickle.calls:
+        args = call.args
+        if type(args) is not TupleNode and type(args) is not ListNode:
+            continue
+        holders = [node for node in args.items if type(node) in _HOLDERS]
+        if not holders:
+            continue
         key = id(call.function)
         if key not in harmless:
             harmless[key] = _is_harmless(call)
@@ -61,7 +71,7 @@ def find_nested(pickle: Pickle, left_out: Container[int] = ()) -> list[Nested]:
         loaded = call.name in BY_CONTENT
         if not loaded and len(found) >= _MOST:
             continue
-        for node in _arguments(call):
+        for node in holders:
             held = as_bytes(node)
             if held is None:
                 continue
@@ -112,8 +122,3 @@ def _is_harmless(call: Call) -> bool:
         return True
     made_by = call.function
     return isinstance(made_by, Call) and made_by.name.endswith(("._builtin_type", "._load_type"))
-
-
-def _arguments(call: Call) -> list[Node]:
-    args = call.args
-    return args.items if isinstance(args, (TupleNode, ListNode)) else []

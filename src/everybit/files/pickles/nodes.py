@@ -237,37 +237,21 @@ class Pickle:
         "oddities", "persistents", "protocol", "result", "shared", "start", "touches",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        result: Node,
-        globals: list[Global],  # noqa: A002 - what pickle itself calls them
-        calls: list[Call],
-        builds: list[tuple[Node, Node]],
-        persistents: list[Persistent],
-        num_nodes: int,
-        end: int,
-        protocol: int,
-        touches: list[Touch],
-        extensions: list[Extension],
-        oddities: list[Oddity],
-        start: int,
-        crosses: bool,
-        error: MalformedError | None,
-        shared: bool,
-    ) -> None:
-        self.result = result
-        self.globals = globals
-        self.calls = calls
-        self.builds = builds
-        self.persistents = persistents
-        self.num_nodes = num_nodes
-        self.end = end
-        self.protocol = protocol
-        self.touches = touches
-        self.extensions = extensions
-        self.oddities = oddities
+    # What the machine knows when it has come to the end:
+    result: Node
+    globals: list[Global]
+    oddities: list[Oddity]
+    num_nodes: int
+    end: int
+    protocol: int
+    crosses: bool
+    error: MalformedError | None
+    shared: bool
+
+    def __init__(self, start: int) -> None:
         self.start = start
-        self.crosses = crosses
-        self.error = error
-        self.shared = shared
+        self.calls: list[Call] = []
+        self.builds: list[tuple[Node, Node]] = []
+        self.persistents: list[Persistent] = []
+        self.touches: list[Touch] = []
+        self.extensions: list[Extension] = []

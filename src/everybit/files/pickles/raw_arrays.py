@@ -26,6 +26,7 @@ from everybit.files.pickles.nodes import (
 from everybit.files.pickles.opcodes import MAX_STEPS, follow
 
 _WRAPPER: Final = ".numpy_pickle.NumpyArrayWrapper"
+_LAST: Final = "NumpyArrayWrapper"
 _KIND: Final = re.compile(r"[<>|=]?([biufcSUVmMOT])(\d{0,9})\Z")
 #: Calls that make an object of the class that they are given.
 _MAKERS: Final = frozenset(
@@ -96,7 +97,7 @@ def hides_wrapper(pickle: Pickle) -> bool:
 
     Its reader takes raw elements behind such a one, and nobody else can know that.
     """
-    named = [node for node in pickle.globals if names_wrapper(node)]
+    named = [node for node in pickle.globals if node.name.endswith(_LAST) and names_wrapper(node)]
     if not named:
         return False
     handed = find_handed(pickle, but_first_of=_MAKERS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.attributes import find_memory
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
 from everybit.files.pickles.file_code import FUNCTION_BUILDERS, FileCode, is_plain
 from everybit.files.pickles.handed import find_handed
-from everybit.files.pickles.naming import READERS, Named, Names
+from everybit.files.pickles.naming import READERS, Named, Names, name_written
 from everybit.files.pickles.nodes import Call, Change, Extension, Global, TupleNode
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ class Via(StrEnum):
 
 
 class Reached:
-    """A name that unpickling would reach, told once for one pickle.
+    """A name that unpickling would reach, told once for one pickle; added up while it is walked.
+
+    Args:
+        named: What it stands for.
+        via: How it is reached first.
 
     Attributes:
         module: Its module, as Python 3 imports it; "?" where it is computed.
@@ -40,9 +45,7 @@ class Reached:
             where it is computed.
         via: Named directly, through attributes and items, as what a call returned, or as the
             target of a change (BUILD, APPEND, SETITEM on what the pickle did not make).
-        called: It would be called.
-        position: Offset of the first opcode that reaches it.
-        positions: Offsets of the first of them.
+        positions: Offsets of the first opcodes that reach it.
         shown: The first calls, or what the first changes set.
         num_calls: How often it would be called.
         raw: As the pickle writes it, where Python 3 maps it to another name.
@@ -52,90 +55,52 @@ class Reached:
     """
 
     __slots__ = (
-        "_calls", "called", "module", "name", "num_calls", "position", "positions", "qualified",
-        "raw", "shown", "sure", "via",
+        "module", "name", "num_calls", "positions", "qualified", "raw", "shown", "sure", "via",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        module: str,
-        name: str,
-        via: Via,
-        called: bool,
-        position: int,
-        positions: tuple[int, ...] = (),
-        shown: tuple[Call | tuple[str, ...], ...] = (),
-        num_calls: int = 0,
-        raw: str = "",
-        sure: bool = True,
-    ) -> None:
-        self.module = module
-        self.name = name
-        self.via = via
-        self.called = called
-        self.position = position
-        self.positions = positions
-        self.shown = shown
-        self.num_calls = num_calls
-        self.raw = raw
-        self.sure = sure
-        self.qualified = f"{module}.{name}" if name else module
-        self._calls: tuple[tuple[str, ...], ...] | None = None
-
-    @property
-    def calls(self) -> tuple[tuple[str, ...], ...]:
-        """Arguments of the first calls: constants in short, "?" otherwise; of a change its kind."""
-        if self._calls is None:
-            self._calls = tuple(
-                show_arguments(item) if isinstance(item, Call) else item for item in self.shown
-            )
-        return self._calls
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Arguments of the first call, or what the first change sets."""
-        return self.calls[0] if self.shown else ()
-
-
-class _Sum:
-    """A name while its calls are added up."""
-
-    __slots__ = ("calls", "named", "num_calls", "positions", "raw", "sure", "via")
-
     def __init__(self, named: Named, via: Via) -> None:
-        self.named = named
+        self.module = named.module
+        self.name = named.path
+        self.qualified = named.qualified
+        self.sure = named.sure
         self.via = via
         self.positions: list[int] = []
-        self.calls: list[Call | tuple[str, ...]] = []
+        self.shown: list[Call | tuple[str, ...]] = []
         self.num_calls = 0
-        self.sure = True
         self.raw = ""
 
+    @property
+    def called(self) -> bool:
+        """Whether it would be called."""
+        return self.num_calls > 0
 
-def find_reached(pickle: Pickle) -> tuple[Reached, ...]:
+    @property
+    def position(self) -> int:
+        """Offset of the first opcode that reaches it."""
+        return self.positions[0]
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Arguments of the first calls: constants in short, "?" otherwise; of a change its kind."""
+        return [
+            show_arguments(item) if isinstance(item, Call) else list(item) for item in self.shown
+        ]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of the first call, or what the first change sets."""
+        item = self.shown[0] if self.shown else ()
+        return show_arguments(item) if isinstance(item, Call) else list(item)
+
+
+def find_reached(pickle: Pickle) -> list[Reached]:
     """Return every name that unpickling would reach, each once, in the order first reached.
 
     Takes time linear in the pickle. What a broken pickle reaches before its fault counts.
     """
     finder = _Finder(pickle)
     finder.walk()
-    return tuple(_tell(found) for found in finder.found.values())
-
-
-def _tell(found: _Sum) -> Reached:
-    return Reached(
-        module=found.named.module,
-        name=found.named.path,
-        via=found.via,
-        called=found.num_calls > 0,
-        position=found.positions[0],
-        positions=tuple(found.positions),
-        shown=tuple(found.calls),
-        num_calls=found.num_calls,
-        raw=found.raw,
-        sure=found.sure and found.named.sure,
-    )
+    return list(finder.found.values())
 
 
 _IMPORT: Final = Via.IMPORT
@@ -144,55 +109,92 @@ _RESULT: Final = Via.RESULT
 _CHANGE: Final = Via.CHANGE
 
 
+def _follow_name(module: str, name: str, legacy: bool) -> tuple[Named, Named | None, bool, bool]:
+    """Return what is known of a global by its name alone, whatever is done with it.
+
+    Returns:
+        What it stands for; what each call of it gives, where all its calls mean the same, a new
+        result, and None elsewhere; whether it reads attributes by name, or imports; and whether it
+        makes functions of code in the file.
+    """
+    named = name_written(module, name, legacy)
+    path, whole = named.path, named.qualified
+    odd = not 0 < len(path) <= _MAX_PLAIN or "()" in path or whole.startswith("copyreg.")
+    made = None if odd or not is_plain(whole) else named.result()
+    return named, made, whole in READERS, f"{module}.{name}" in FUNCTION_BUILDERS
+
+
+_follow_short: Final = lru_cache(maxsize=4096)(_follow_name)
+
+
 class _Finder:
+    __slots__ = ("builds", "code", "found", "getters", "names", "passed", "pickle", "plain",
+                 "readers")  # fmt: skip
+
     def __init__(self, pickle: Pickle) -> None:
         self.pickle = pickle
         self.names = Names()
         self.code = FileCode(self.names)
-        self.found: dict[tuple[str, str, bool], _Sum] = {}
-        self.plain: dict[int, tuple[Named, _Sum]] = {}
+        self.found: dict[tuple[str, str, bool], Reached] = {}
+        #: By the `id` of a global whose calls all mean the same: what they give, and their sum.
+        self.plain: dict[int, tuple[Named, Reached]] = {}
+        self.readers: list[tuple[Global, Named]] = []
         self.passed: list[Call] = []
         self.getters: list[Call] = []
+        self.builds = False
 
     def walk(self) -> None:
-        for node in self.pickle.globals:
+        pickle = self.pickle
+        for node in pickle.globals:
             self.import_(node)
-        for call in self.pickle.calls:
-            self.call(call)
-        built = {id(target): state for target, state in self.pickle.builds if state is not None}
-        for call in self.passed:
-            self.change_passed(call, built.get(id(call)))
-        for extension in self.pickle.extensions:
+        plain, made_by = self.plain, self.names.calls
+        for call in pickle.calls:
+            known = plain.get(id(call.function))
+            if known is None:
+                self.call(call)
+                continue
+            # Of ten thousand calls of one function only its name was looked at closely.
+            made_by[id(call)], summed = known
+            self.count(summed, call.position, call)
+        if self.passed:
+            built = {id(target): state for target, state in pickle.builds if state is not None}
+            for call in self.passed:
+                self.change_passed(call, built.get(id(call)))
+        for extension in pickle.extensions:
             self.sum(self.names.of(extension), _IMPORT, extension.position)
-        for touch in self.pickle.touches:
+        for touch in pickle.touches:
             items = tuple(show(item) for item in touch.items[:MAX_SHOWN])
             self.change(self.names.of(touch.target), touch.kind, items, touch.position)
-        if any(call.name in FUNCTION_BUILDERS for call in self.pickle.calls):
-            self.code.find_kept(self.pickle)
-        for named, position in self.code.runs():
-            self.note(named, _RESULT, position, ())
-        for attribute, position in find_memory(self.pickle):
+        if self.builds:
+            self.code.find_kept(pickle)
+        if self.code.applied or self.code.classes:
+            for named, position in self.code.runs():
+                self.note(named, _RESULT, position, ())
+        for attribute, position in find_memory(pickle):
             self.sum(Named("object", attribute), _ATTRIBUTE, position)
-        self.sources()
-        self.hand_on()
+        if pickle.persistents:
+            self.sources()
+        if self.readers or self.getters:
+            self.hand_on()
 
     def import_(self, node: Global) -> None:
-        named = self.names.of(node)
+        module, name = node.module, node.name
+        follow = _follow_short if len(module) + len(name) <= _MAX_PLAIN else _follow_name
+        named, made, reads, builds = follow(module, name, node.legacy)
         summed = self.sum(named, _IMPORT, node.position)
-        if (named.module, named.path) != (node.module, node.name):
+        if (named.module, named.path) != (module, name):
             summed.raw = node.qualified
+        if made is not None:
+            self.plain[id(node)] = (made, summed)
+        if reads:
+            self.readers.append((node, named))
+        self.builds = self.builds or builds
 
     def call(self, call: Call) -> None:
-        plain = self.plain.get(id(call.function))
-        if plain is not None:
-            made, summed = plain
-            self.names.calls[id(call)] = made
-            self.count(summed, call.position, call)
-            return
-        if type(call.function) is Global and self.call_plainly(call.function, call):
-            return
+        """Take in a call of what is no plain name, or of what may pass names on."""
         function, made = self.names.add(call)
         self.code.add(call, function)
+        self.builds = self.builds or call.name in FUNCTION_BUILDERS  # one that was recalled
         via = _IMPORT if isinstance(call.function, (Global, Extension)) else _ATTRIBUTE
         if function.keys:
             self.note_parts(function, call)
@@ -205,26 +207,12 @@ class _Finder:
             self.call_rebuilt(call.function, call)
         if function.qualified == _REGISTER:
             self.register(call)
-        elif is_plain(call.function, function):
+        elif isinstance(call.function, Global) and is_plain(function.qualified):
             self.plain[id(call.function)] = (made, self.sum(function, _IMPORT, call.position))
         if not made.is_result:
             self.passed.append(call)
         if made.keys:
             self.getters.append(call)
-
-    def call_plainly(self, node: Global, call: Call) -> bool:
-        """Take in the first call of a name whose calls all mean the same: a new result."""
-        function = self.names.of(node)
-        odd = not 0 < len(function.path) <= _MAX_PLAIN or "()" in function.path
-        if odd or function.qualified.startswith("copyreg.") or not is_plain(node, function):
-            return False
-        made = function.result()
-        self.names.calls[id(call)] = made
-        summed = self.sum(function, _IMPORT, call.position)
-        self.count(summed, call.position, call)
-        # Of ten thousand calls of one function only the first is looked at closely.
-        self.plain[id(node)] = (made, summed)
-        return True
 
     def sources(self) -> None:
         """Note a class whose source torch would compare, and write to a file, and that is made up.
@@ -241,12 +229,8 @@ class _Finder:
 
     def hand_on(self) -> None:
         """Note what reads attributes by name, or imports, and is called where nobody can follow."""
-        named = [(node, self.names.of(node)) for node in self.pickle.globals]
-        readers = [(node, told) for node, told in named if told.qualified in READERS]
-        if not readers and not self.getters:
-            return
         handed = find_handed(self.pickle)
-        for node, told in readers:
+        for node, told in self.readers:
             if id(node) in handed:
                 self.sum(told, _IMPORT, node.position).sure = False
         for call in self.getters:
@@ -304,24 +288,24 @@ class _Finder:
 
     def change(self, named: Named, kind: Change, items: tuple[str, ...], position: int) -> None:
         summed = self.sum(named, _CHANGE, position)
-        if len(summed.calls) < MAX_SHOWN:
-            summed.calls.append((str(kind), *items))
+        if len(summed.shown) < MAX_SHOWN:
+            summed.shown.append((str(kind), *items))
 
     def note(self, named: Named, via: Via, position: int, call: Call | tuple[str, ...]) -> None:
         self.count(self.sum(named, via, position), position, call)
 
-    def count(self, summed: _Sum, position: int, call: Call | tuple[str, ...]) -> None:
+    def count(self, summed: Reached, position: int, call: Call | tuple[str, ...]) -> None:
         if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
             summed.positions.append(position)
         summed.num_calls += 1
-        if len(summed.calls) < MAX_SHOWN:
-            summed.calls.append(call)
+        if len(summed.shown) < MAX_SHOWN:
+            summed.shown.append(call)
 
-    def sum(self, named: Named, via: Via, position: int) -> _Sum:
+    def sum(self, named: Named, via: Via, position: int) -> Reached:
         key = (named.module, named.path, via is _CHANGE)
         summed = self.found.get(key)
         if summed is None:
-            summed = self.found[key] = _Sum(named, via)
+            summed = self.found[key] = Reached(named, via)
         if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
             summed.positions.append(position)
         return summed

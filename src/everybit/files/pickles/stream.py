@@ -85,7 +85,7 @@ def read_pickles(
     steps = MAX_STEPS if max_steps is None else max_steps
     pickles, end = _follow_all(data, steps, keeps_memo=keeps_memo)
     others: list[Pickle] = []
-    if any(pickle.crosses for pickle in pickles):
+    if True in [pickle.crosses for pickle in pickles]:
         others += _follow_all(data, steps, piecewise=True)[0]
     if raw_arrays and any(names_wrapper(node) for pickle in pickles for node in pickle.globals):
         machine = ArrayMachine(data)

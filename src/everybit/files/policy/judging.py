@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from everybit.files.pickles.file_code import CLASS_BUILDERS, FUNCTION_BUILDERS
@@ -26,6 +27,8 @@ from everybit.files.policy.safe import is_safe, only_named
 if TYPE_CHECKING:
     from everybit.files.pickles.reach import Reached
 
+#: What is known of a longer name is not kept for the next file.
+_MAX_KEPT: Final = 400
 #: Objects that read attributes and items later, by names that are judged where they are known.
 _GETTERS: Final = frozenset({
     "operator.attrgetter", "_operator.attrgetter", "operator.itemgetter", "_operator.itemgetter",
@@ -82,49 +85,57 @@ _RESULT: Final = Via.RESULT
 
 def judge(reached: Reached) -> Judgement:
     """Judge one name. A name in no table is unknown; nothing is imported to look at it."""
-    library = reached.module.partition(".")[0]
-    danger, does = _judge(reached)
-    return Judgement(danger, does, library)
-
-
-def _judge(reached: Reached) -> tuple[Danger, str]:
-    name = reached.qualified
+    module, name = reached.module, reached.name
     if reached.via is _CHANGE:
         kind = reached.arguments[0] if reached.shown else "build"
         what = "attributes" if kind == "build" else "items"
-        return Danger.DANGEROUS, f"sets {what} of an object that the running program shares"
-    if name in READERS and reached.via is not _RESULT:
-        if not (reached.sure and reached.called):
-            return Danger.DANGEROUS, COMPUTED if reached.called else ATTRIBUTES
+        does = f"sets {what} of an object that the running program shares"
+        return Judgement(_DANGEROUS, does, module.partition(".")[0])
+    by_name = _judge_short if len(module) + len(name) <= _MAX_KEPT else _judge
+    return by_name(module, name, reached.num_calls > 0, reached.sure, reached.via is _RESULT)
+
+
+def _judge(module: str, name: str, called: bool, sure: bool, result: bool) -> Judgement:
+    danger, does = _weigh(module, name, called, sure, result)
+    return Judgement(danger, does, module.partition(".")[0])
+
+
+_judge_short: Final = lru_cache(maxsize=4096)(_judge)
+
+
+def _weigh(module: str, path: str, called: bool, sure: bool, result: bool) -> tuple[Danger, str]:
+    name = f"{module}.{path}" if path else module
+    if name in READERS and not result:
+        if not (sure and called):
+            return Danger.DANGEROUS, COMPUTED if called else ATTRIBUTES
         # Where all of it is constant, the name that it gives is judged in its place.
         return (Danger.UNKNOWN, ATTRIBUTES) if name in _GETTERS else (Danger.SAFE, "")
     if name in _MAKES_ARRAYS:
         return Danger.UNKNOWN, CALLS
-    if is_safe(reached.module, reached.name):
-        unusual = reached.called and name in only_named()
-        return (Danger.UNKNOWN, METHODS) if unusual else _SAFE
-    if "?" in (reached.module, *reached.name.split(".")):
+    if is_safe(module, path):
+        return (Danger.UNKNOWN, METHODS) if called and name in only_named() else _SAFE
+    if module == "?" or "?" in path.split("."):
         return Danger.DANGEROUS, COMPUTED
-    builds = _built(reached)
+    builds = _built(name, called)
     if builds is not None:
         return builds
-    inside = does_inside(reached.module, reached.name)
-    does = inside or does_by_name(name) or (does_by_word(reached.name) if reached.called else "")
-    if does and not reached.name and not reached.called and does not in _BY_IMPORT:
+    inside = does_inside(module, path)
+    does = inside or does_by_name(name) or (does_by_word(path) if called else "")
+    if does and not path and not called and does not in _BY_IMPORT:
         # A module alone, as cloudpickle writes one that a function uses: what is called in it, or
         # taken from it, has a name of its own.
         return Danger.UNKNOWN, ""
     return (_DANGEROUS, does) if does else _UNKNOWN
 
 
-def _built(reached: Reached) -> tuple[Danger, str] | None:
+def _built(name: str, called: bool) -> tuple[Danger, str] | None:
     """Judge what builds code, what was built, and what is done with that."""
-    base, call, rest = reached.qualified.partition("()")
+    base, call, rest = name.partition("()")
     if base in FUNCTION_BUILDERS and call:
         return Danger.DANGEROUS, FILE_CODE
     if base in CLASS_BUILDERS and call:
         # A class from the file or an instance of it; a method of it is named where it runs.
-        runs = reached.called and bool(rest.strip("()"))
+        runs = called and bool(rest.strip("()"))
         return (Danger.DANGEROUS, FILE_CODE) if runs else (Danger.UNKNOWN, BUILDS_CODE)
     prefix, _, last = base.rpartition(".")
     if f"{prefix}." in _BUILDING and last in _BUILDERS:

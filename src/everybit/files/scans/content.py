@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from everybit.core.finding import Location
 
 if TYPE_CHECKING:
+    from everybit.files.pickles.stream import Stream
     from everybit.files.source import ByteSource
 
 
@@ -72,13 +73,14 @@ class Content:
         partial: Its end was not expanded, which is told; that it breaks off is no damage.
         two: It is of another format as well, which tells of what this one does not cover.
         kind: What it is looked into as.
+        stream: The pickles that it is, where telling that read all of it; None elsewhere.
         name: The last name of the file or member.
         label: What sentences call it.
     """
 
     __slots__ = (
         "by_law", "compiled", "depth", "kind", "label", "member", "name", "partial", "path",
-        "source", "start", "two",
+        "source", "start", "stream", "two",
     )  # fmt: skip
 
     def __init__(
@@ -105,9 +107,14 @@ class Content:
         self.partial = partial
         self.two = two
         self.kind = kind
+        self.stream: Stream | None = None
         whole = path if member is None else member.rpartition("!")[2]
         self.name = whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
         self.label = path if member is None else f"{path} ({member})"
+
+    def keep(self, stream: Stream) -> None:
+        """Keep the pickles that it is, all of them."""
+        self.stream = stream
 
     def but(self, **changes: Any) -> Content:
         """Return the same content with some attributes changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from everybit.core.errors import PathError
@@ -100,8 +101,12 @@ class Small(ByteSource):
     def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._bytes = source.read(0, source.size)
-        self.path = source.path
         self.size = len(self._bytes)
+
+    @cached_property
+    def path(self) -> Path:
+        """The file."""
+        return self._source.path
 
     @property
     def identity(self) -> tuple[int, ...]:

@@ -42,10 +42,12 @@ _MARKS: Final = (
 )
 _ALL_MARKS: Final = tuple(mark for mark, _ in _MARKS)
 _PICKLE: Final = Kind.PICKLE
+_ONLY_PICKLE: Final = (Kind.PICKLE,)
 _PICKLES: Final = (Kind.PICKLE, Kind.TORCH_LEGACY)
 _TAR: Final = Kind.TAR
 #: What may not be an archive at its end as well: one is told of by itself, nothing has no end.
 _NO_FRONT: Final = (Kind.ZIP, Kind.EMPTY)
+_TAR_HEADER: Final = 512
 _END_OF_ZIP: Final = b"PK\x05\x06"
 _LEGACY_MAGIC: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _BINARY_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -65,6 +67,9 @@ def recognise(content: Content) -> tuple[Kind, ...]:
     source = content.source
     head = source.read(0, HEAD_BYTES)
     first = _by_head(head, source, content)
+    small = source.size < _TAR_HEADER and len(head) == source.size
+    if small and first is _PICKLE and _END_OF_ZIP not in head:
+        return _ONLY_PICKLE  # nothing else begins so, or fits in
     kinds = [first]
     if first is not _TAR and _is_tar(head):
         kinds.append(Kind.TAR)
@@ -92,7 +97,8 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
         return Kind.TAR
     if _is_safetensors(head):
         return Kind.SAFETENSORS
-    if is_old_pickle(source, head, meant=content.by_law or is_pickled(content.name)):
+    meant = content.by_law or is_pickled(content.name)
+    if is_old_pickle(source, head, meant=meant, keep=content.keep):
         return Kind.PICKLE
     if _is_lzma(head, source):
         return Kind.LZMA
@@ -113,13 +119,13 @@ def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:
 
 def _is_tar(head: bytes) -> bool:
     # Every header carries a checksum of itself in octal digits; most others do not there.
-    if len(head) < 512 or not head[0]:
+    if len(head) < _TAR_HEADER or not head[0]:
         return False
     if head[257:262] != b"ustar" and not head[148:156].strip(b" \0").isdigit():
         return False
     from everybit.files.tar import is_tar_header
 
-    return is_tar_header(head[:512])
+    return is_tar_header(head[:_TAR_HEADER])
 
 
 def _is_safetensors(head: bytes) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from everybit.files.damage import TooLargeError
 from everybit.files.pickles.reader import PickleEndsError
 from everybit.files.pickles.stream import read_pickles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from everybit.files.pickles.stream import Stream
     from everybit.files.source import ByteSource
 
 #: An import in letters, which is what a pickle that does harm needs first.
@@ -31,7 +35,11 @@ def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
         return True
     if not head or head[0] not in _FIRST:
         return False
-    first = read_pickles(head, max_steps=_MAX_STEPS).pickles[0]
+    return _reads_as_pickle(read_pickles(head, max_steps=_MAX_STEPS), head, whole=whole)
+
+
+def _reads_as_pickle(stream: Stream, head: bytes, *, whole: bool) -> bool:
+    first = stream.pickles[0]
     if first.calls or first.touches:
         return True
     if first.error is None:
@@ -41,8 +49,10 @@ def begins_pickle(head: bytes, *, whole: bool = False) -> bool:
     return cut and bool(first.globals) and _IMPORT.search(head) is not None
 
 
-def is_old_pickle(source: ByteSource, head: bytes, *, meant: bool) -> bool:
-    """Return whether a content is a pickle, also of the old protocols, which are text.
+def is_old_pickle(
+    source: ByteSource, head: bytes, *, meant: bool, keep: Callable[[Stream], None]
+) -> bool:
+    """Return whether a content is a pickle of the old protocols, which are text and have no mark.
 
     Words, one a line, can read as imports for a while; they call nothing, and have no STOP.
 
@@ -50,10 +60,17 @@ def is_old_pickle(source: ByteSource, head: bytes, *, meant: bool) -> bool:
         source: The content.
         head: Its first bytes.
         meant: Its name or what it lies in says that it is a pickle.
+        keep: Takes what was read where that is all of the content, so that nobody reads it again.
     """
-    if not begins_pickle(head, whole=source.size <= len(head)):
+    if not head or head[0] not in _FIRST:
         return False
-    if meant or head[:1] == b"\x80" or source.size <= len(head):
+    whole = source.size <= len(head)
+    stream = read_pickles(head, max_steps=_MAX_STEPS)
+    if not _reads_as_pickle(stream, head, whole=whole):
+        return False
+    if whole and not isinstance(stream.error, TooLargeError):
+        keep(stream)
+    if meant or whole:
         return True
     first = read_pickles(source.read(0, _WHOLE_BYTES)).pickles[0]
     return first.error is None or bool(first.calls or first.touches)

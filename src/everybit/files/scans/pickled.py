@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.core.finding import Finding, Location, Severity
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
-from everybit.files.collection import paused_collection
-from everybit.files.damage import TooLargeError
-from everybit.files.pickles.nested import Nested, find_nested, is_given_whole
+from everybit.files.damage import MalformedError, TooLargeError
+from everybit.files.pickles.nested import BY_CONTENT, Nested, find_nested, is_given_whole
 from everybit.files.pickles.raw_arrays import hides_wrapper
 from everybit.files.pickles.reach import Reached, Via, find_reached
 from everybit.files.pickles.stream import read_pickles
@@ -76,9 +75,8 @@ def judge_pickles(
         keeps_memo: One unpickler may read them all.
         stream: What `read_pickles` gives for `data`, where it was read already.
     """
-    with paused_collection():
-        stream = stream or read_pickles(data, keeps_memo=keeps_memo)
-        return _judge(stream, _Place(path, member, start, key_hint), left_out)
+    stream = stream or read_pickles(data, keeps_memo=keeps_memo)
+    return _judge(stream, _Place(path, member, start, key_hint), left_out)
 
 
 class _Place:
@@ -92,10 +90,9 @@ class _Place:
         self.subject = f"{path}{inner}: {hint or 'loading it'}"
 
     def at(self, position: int, name: str = "") -> Location:
-        place = None if self.start < 0 else (self.start + position, self.start + position + 1)
-        return Location(
-            path=self.path, member=self.member, byte_range=place, module=_printable(name) or None
-        )
+        first = self.start + position
+        place = None if self.start < 0 else (first, first + 1)
+        return Location(path=self.path, member=self.member, byte_range=place, module=name or None)
 
 
 def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOutcome:
@@ -111,11 +108,14 @@ def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOu
             if _could_be(name):
                 judged.setdefault(name, item)
         outcome.nested += find_nested(pickle, left_out)
-    broken = stream.error
+    broken = stream.pickles[-1].error if stream.pickles else None
     told = _drop_within(judged)
     builders = [item for item in told if item[1].does == effects.BUILDS_CODE]
-    told = [item for item in told if item[1].does != effects.BUILDS_CODE]
-    extra = {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
+    if builders:
+        told = [item for item in told if item[1].does != effects.BUILDS_CODE]
+    extra: dict[str, Any] = (
+        {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
+    )
     for reached, judgement in told[:MAX_FINDINGS]:
         outcome.findings.append(_tell(reached, judgement, place, extra))
     if builders:
@@ -124,7 +124,8 @@ def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOu
         why = f"{len(told) - MAX_FINDINGS} more names than are told one by one"
         outcome.skipped.append(Skipped(what=f"names in {place.path}", why=why, promised=False))
     outcome.findings += _oddities(stream, place)
-    _add_break(outcome, stream, place, told=bool(told or builders))
+    if broken is not None:
+        _add_break(outcome, stream, broken, place, told=bool(told or builders))
     return outcome
 
 
@@ -134,9 +135,9 @@ def _judge_names(pickle: Pickle, judged: dict[str, tuple[Reached, Judgement]]) -
         judgement = judge(reached)
         if judgement.danger is _SAFE:
             continue
-        if is_given_whole(pickle, reached.qualified, reached.num_calls):
-            continue  # its bytes are judged by what they hold
         name = reached.qualified
+        if name in BY_CONTENT and is_given_whole(pickle, name, reached.num_calls):
+            continue  # its bytes are judged by what they hold
         known = judged.get(name)
         if known is None or _worth(reached, judgement) > _worth(*known):
             judged[name] = (reached, judgement)
@@ -171,14 +172,18 @@ def _drop_within(
 
 def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str, Any]) -> Finding:
     name = _printable(reached.qualified)
+    calls = reached.calls
+    if not all(argument.isprintable() for call in calls for argument in call):
+        calls = [[_printable(argument) for argument in call] for call in calls]
+    library = judgement.library
     evidence: dict[str, Any] = {
         "name": name,
-        "library": _printable(judgement.library),
-        "via": str(reached.via),
+        "library": library if library.isprintable() else _printable(library),
+        "via": reached.via.value,
         "called": reached.called,
         "num_calls": reached.num_calls,
-        "arguments": [list(map(_printable, args)) for args in reached.calls[:_MAX_SHOWN]],
-        "positions": list(reached.positions),
+        "arguments": calls[:_MAX_SHOWN],
+        "positions": reached.positions,
         **extra,
     }
     if judgement.does:
@@ -188,7 +193,7 @@ def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str
     where = place.at(reached.position, name)
     verb = _verb(reached)
     if judgement.danger is _DANGEROUS:
-        message = f"{place.subject} {verb} {name}{_call(reached)}, which {judgement.does}"
+        message = f"{place.subject} {verb} {name}{_call(reached, calls)}, which {judgement.does}"
         return rule("PKL201").finding(message, where=where, evidence=evidence)
     if judgement.does:
         message = f"{place.subject} {verb} {name}, which {judgement.does}"
@@ -227,10 +232,10 @@ def _verb(reached: Reached) -> str:
     return "calls" if reached.called else "names"
 
 
-def _call(reached: Reached) -> str:
-    if reached.via is _CHANGE or not reached.called or not reached.calls:
+def _call(reached: Reached, calls: list[list[str]]) -> str:
+    if reached.via is _CHANGE or not reached.called or not calls:
         return ""
-    return f"({_printable(', '.join(reached.calls[0]))})"
+    return f"({', '.join(calls[0])})"
 
 
 def _printable(text: str) -> str:
@@ -241,7 +246,7 @@ def _printable(text: str) -> str:
 
 def _oddities(stream: Stream, place: _Place) -> list[Finding]:
     found: dict[str, tuple[int, bool]] = {}
-    for pickle in (*stream.pickles, *stream.others):
+    for pickle in (*stream.pickles, *stream.others) if stream.others else stream.pickles:
         for oddity in pickle.oddities:
             found.setdefault(oddity.what, (oddity.position, oddity.trick))
         if hides_wrapper(pickle):
@@ -259,10 +264,9 @@ def _oddities(stream: Stream, place: _Place) -> list[Finding]:
     return findings
 
 
-def _add_break(outcome: PickledOutcome, stream: Stream, place: _Place, *, told: bool) -> None:
-    error = stream.error
-    if error is None:
-        return
+def _add_break(
+    outcome: PickledOutcome, stream: Stream, error: MalformedError, place: _Place, *, told: bool
+) -> None:
     position = int(error.damage.evidence.get("position", stream.end))
     what = f"the rest of the pickles in {place.path} from offset {position}"
     if isinstance(error, TooLargeError) or told:

@@ -100,7 +100,7 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
 
 def _runs_code(walk: Walk) -> bool:
     """Return whether a file is not to be loaded at all, so that how to load it is no question."""
-    return any(finding.rule == "PKL201" for finding in walk.outcome.findings)
+    return "PKL201" in [finding.rule for finding in walk.outcome.findings]
 
 
 def _tell_refused(source: ByteSource, name: str, walk: Walk, *, bare: bool) -> None:

@@ -13,6 +13,7 @@ from everybit.files.scans.held import Held
 from everybit.files.scans.names import promises_no_code
 from everybit.files.scans.pickle_start import begins_pickle
 from everybit.files.scans.pickled import judge_pickles
+from everybit.files.scans.walk import MAX_TOLD
 from everybit.files.window import Window
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def look_into_pickle(content: Content, walk: Walk) -> None:
     if content.source.size <= WHOLE_BYTES:
         data = content.source.read(0, content.source.size)
         if _WRAPPER not in data:
-            end = judge(content, walk, data)
+            end = judge(content, walk, data, stream=content.stream)
             _look_behind(content, walk, end)
             return
     from everybit.files.scans.following import follow_pickle
@@ -99,14 +100,16 @@ def judge(
     )
     if place is None and content.start is not None:
         walk.seen.add(outcome.pickles, content.start + start)
+    told = walk.outcome.findings
     for finding in outcome.findings:
-        if walk.full(content):
+        if len(told) >= MAX_TOLD and walk.full(content):
             break
         if content.compiled and _is_of_torchscript(finding):
             continue
         if content.partial and finding.rule.startswith("FIL"):
             continue
-        walk.outcome.findings.append(_moved(content, finding, place, start))
+        moved = finding if place is None else _moved(content, finding, place, start)
+        told.append(moved)
     walk.outcome.skipped += outcome.skipped
     for nested in outcome.nested:
         _look_into_nested(content, walk, nested, start, place, strings.get(nested.position))
@@ -153,12 +156,10 @@ def _is_of_torchscript(finding: Finding) -> bool:
     return finding.rule == "PKL202" and name.startswith("__torch__.")
 
 
-def _moved(
-    content: Content, finding: Finding, place: Callable[[int], int] | None, start: int
-) -> Finding:
+def _moved(content: Content, finding: Finding, place: Callable[[int], int], start: int) -> Finding:
     """Return a finding with its place in the file, where what was judged is put together."""
     span = finding.where.byte_range
-    if span is None or place is None or content.start is None:
+    if span is None or content.start is None:
         return finding
     base = content.start + start
     first = content.start + place(span[0] - base)

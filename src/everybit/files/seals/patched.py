@@ -20,7 +20,7 @@ class PatchedSource(ByteSource):
     """
 
     def __init__(self, source: ByteSource, right: Mapping[int, int]) -> None:
-        self.path = source.path
+        self._where = source._where
         self.size = source.size
         self._file = source._file
         self._identity = source._identity
@@ -29,6 +29,11 @@ class PatchedSource(ByteSource):
 
     def close(self) -> None:
         """Do nothing: the file is the caller's."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on, with the replaced bytes."""
+        buffer = memoryview(bytearray(max(0, min(length, self.size - offset))))
+        return bytes(buffer[: self.read_into(offset, buffer)])
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill `buffer` from `offset` on, with the replaced bytes; return how many there were."""
