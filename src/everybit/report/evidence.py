@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from everybit.report.safe_text import number, printable, printable_message
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 #: Elements of a list or mapping that are looked at.
 _MOST: Final = 64
+#: How deep a mapping is shown element by element.
+_DEEPEST: Final = 6
 #: Told as their own lines, or repeated elsewhere; not in the list of facts.
 _TOLD: Final = {"changes", "num_elements", "num_bits"}
 
@@ -78,51 +77,58 @@ def _value(value: Any, limit: int) -> str:
     if isinstance(value, str):
         return printable_message(value, limit)
     if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
-        return _cut([printable_message(number(each), limit) for each in value[:_MOST]], len(value),
-                    limit)  # fmt: skip
-    if isinstance(value, Mapping):
-        parts = [f"{_json(str(name))}: {_json(each)}" for name, each in _first(value.items())]
-        return "{" + _cut(parts, len(value), limit - 2) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + _cut([_json(each) for each in value[:_MOST]], len(value), limit - 2) + "]"
-    return printable_message(_json(value), limit)
+        parts = [printable_message(number(each), limit) for each in value[:_MOST]]
+        return _cut(parts, len(value), limit)
+    return _nested(value, limit)
+
+
+def _nested(value: Any, limit: int, depth: int = 0) -> str:
+    """Return a mapping or list as JSON, cut behind an element where it is too long.
+
+    >>> _nested({"a": [1, 2], "b": {"c": "x" * 40}, "d": 4}, 30)
+    '{"a": [1, 2] and 2 more}'
+    """
+    room = max(limit - 2, 16)
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        parts = []
+        for name, each in islice(value.items(), _MOST):
+            key = _json(str(name), limit)
+            parts.append(f"{key}: {_nested(each, room - len(key) - 2, depth + 1)}")
+        return "{" + _cut(parts, len(value), room) + "}"
+    if isinstance(value, list | tuple) and depth < _DEEPEST:
+        parts = [_nested(each, room, depth + 1) for each in value[:_MOST]]
+        return "[" + _cut(parts, len(value), room) + "]"
+    return _json(value, max(limit, 16))
 
 
 def _cut(parts: list[str], total: int, limit: int) -> str:
-    """Return as many whole parts as have room, and how many more there are; one at least.
+    """Return as many whole parts as have room, one at least, and how many more there are.
 
-    >>> _cut(["alpha", "beta", "gamma"], 3, 22), _cut(["alpha", "beta", "gamma"], 3, 20)
-    ('alpha, beta, gamma', 'alpha, beta, gamma')
-    >>> _cut(["alpha", "beta", "gamma"], 9, 26)
-    'alpha, beta and 7 more'
+    >>> _cut(["alpha", "beta", "gamma"], 3, 18), _cut(["alpha", "beta", "gamma"], 9, 26)
+    ('alpha, beta, gamma', 'alpha, beta and 7 more')
     """
     whole = ", ".join(parts)
     if len(parts) == total and len(whole) <= limit:
         return whole
-    shown: list[str] = []
-    for part in parts:
-        left = total - len(shown) - 1
-        tail = f" and {left:,} more" if left else ""
-        if shown and len(", ".join([*shown, part])) + len(tail) > limit:
+    shown = parts[:1]
+    length = sum(map(len, shown))
+    for part in parts[1:]:
+        length += len(part) + 2
+        if length + len(_and_more(total - len(shown) - 1)) > limit:
             break
         shown.append(part)
-    left = total - len(shown)
-    tail = f" and {left:,} more" if left else ""
-    text = ", ".join(shown)
-    if len(text) + len(tail) > limit:  # A single part, longer than there is room.
-        text = printable_message(text, max(limit - len(tail), 8))
-    return text + tail
+    return ", ".join(shown) + _and_more(total - len(shown))
 
 
-def _first(items: Iterable[Any]) -> list[Any]:
-    return list(islice(items, _MOST))
+def _and_more(count: int) -> str:
+    return f" and {count:,} more" if count else ""
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, limit: int) -> str:
     try:
         import json
 
         text = json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):
         text = repr(type(value))
-    return printable_message(text, 4 * 160)
+    return printable_message(text, limit)
