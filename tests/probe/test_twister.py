@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from everybit.probe import twister
-from everybit.probe.twister import of_legacy, of_numpy, of_python
+from everybit.probe.twister import Followed, of_legacy, of_numpy, of_python
 
 COUNTS = [0, 1, 3, 623, 700]
 
@@ -71,3 +71,48 @@ def test_a_class_that_tells_its_state_itself_is_asked() -> None:
             return 3, (*range(624), 5), None
 
     assert of_python(Told(1)).position == 5
+
+
+@pytest.mark.usefixtures("way")
+def test_a_followed_one_is_read_anew_where_it_moved() -> None:
+    one, other = random.Random(1), np.random.RandomState(1)
+    moves = {
+        Followed(one): [
+            one.random,
+            lambda: one.gauss(0, 1),
+            lambda: one.gauss(0, 1),
+            lambda: [one.random() for _ in range(312)],  # All its words, once: as many as it has.
+            lambda: one.seed(5),
+            lambda: setattr(one, "gauss_next", 0.5),
+        ],
+        Followed(other): [
+            other.random_sample,
+            other.standard_normal,
+            other.standard_normal,
+            lambda: other.random_sample(312),
+            lambda: other.seed(5),
+            lambda: other.set_state(np.random.RandomState(6).get_state()),
+        ],
+    }
+    for followed, each in moves.items():
+        for move in each:
+            before = followed.state()
+            assert followed.state() == before
+            move()
+            after = followed.state()
+            assert after != before
+            assert after == (of_python(one) if followed._is_python else of_legacy(other))
+
+
+def test_a_followed_one_whose_kind_is_changed() -> None:
+    before = np.random.get_bit_generator()
+    followed = Followed(np.random.mtrand._rand)
+    try:
+        known = followed.state()
+        np.random.set_bit_generator(np.random.PCG64(1))
+        assert followed.state() is None
+        np.random.set_bit_generator(np.random.MT19937(1))
+        assert followed.state() == of_legacy(np.random.mtrand._rand) != known
+    finally:
+        np.random.set_bit_generator(before)
+    assert followed.state() == known

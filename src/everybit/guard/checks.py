@@ -13,6 +13,7 @@ from everybit.core.verdict import Coverage
 from everybit.guard.answers import AnswersCheck
 from everybit.guard.at_rest import AtRestCheck
 from everybit.guard.capsule import Attribution
+from everybit.guard.check import Check
 from everybit.guard.configuration import ConfigurationCheck
 from everybit.guard.contents import contents_checks
 from everybit.guard.gradients import Gradients
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from everybit.core.finding import Finding
     from everybit.core.observation import TensorTable
     from everybit.core.samples import EpochEnd
-    from everybit.guard.check import Check
     from everybit.guard.moment import Moment
     from everybit.guard.samples.delivery import Delivery, EpochStart
     from everybit.guard.watch import Watch
@@ -143,6 +143,8 @@ class Checks:
         self.samples = SampleCheck(losses, rank=rank)
         self._all += [self.samples, losses]
         self._all += checks_of(run, state, self.record)
+        # Asked for each batch: those that have nothing to say are not.
+        self._judges = [each for each in self._all if type(each).deliver is not Check.deliver]
 
     def look(self, boundary: Boundary, moment: Moment) -> list[Finding]:
         """Ask every check at a boundary; at the end of a step, read what they wait for."""
@@ -175,7 +177,7 @@ class Checks:
 
     def deliver(self, delivery: Delivery) -> list[Finding]:
         """Ask every check about a batch that the loop is about to get."""
-        return [finding for check in self._all for finding in check.deliver(delivery)]
+        return [finding for check in self._judges for finding in check.deliver(delivery)]
 
     def epoch_end(self, end: EpochEnd) -> list[Finding]:
         """Ask every check about a pass that is over."""

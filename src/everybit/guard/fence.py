@@ -55,11 +55,17 @@ class Fence:
         inside, self.is_inside = self.is_inside, True
         began = time.perf_counter()
         try:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
-                if not _modes_are_active():
-                    return look(*args)
-                with _no_modes():
-                    return look(*args)
+            with torch._C.DisableTorchFunction():
+                # As `torch.no_grad` does, at a fraction of its cost.
+                grad = torch.is_grad_enabled()
+                torch._C._set_grad_enabled(False)
+                try:
+                    if not _modes_are_active():
+                        return look(*args)
+                    with _no_modes():
+                        return look(*args)
+                finally:
+                    torch._C._set_grad_enabled(grad)
         except Exception as error:
             if is_of_worker(error):
                 raise  # It is the program's: torch raised it here by chance.

@@ -19,6 +19,8 @@ import numpy as np
 NUM_WORDS: Final = 624
 _KEY_BYTES: Final = 4 * NUM_WORDS
 _BYTES: Final = _KEY_BYTES + 4
+#: So many words are looked at; the first one is the same for every seed.
+_MARK_BYTES: Final = 40
 #: What a generator of normal numbers keeps: whether there is one, padding, and the number.
 _HALF: Final = struct.Struct("<i4xd")
 
@@ -68,6 +70,56 @@ def of_python(generator: random.Random) -> Twister:
         half: float | None = vars(generator)["gauss_next"]
         return Twister(key, position, half)
     return _asked(generator)
+
+
+class Followed:
+    """The twister of one generator, read whole only where it has moved.
+
+    Whether it has is told by its position, its kept normal number and its first words: to draw
+    moves the position, and makes all words anew once they were used.
+
+    Args:
+        generator: A `random.Random` or a `numpy.random.RandomState`.
+    """
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self._mark: Any = None
+        self._bits: Any = None
+        self._address = 0
+        self._state: Twister | None = None
+        self._is_python = isinstance(generator, random.Random)
+
+    def state(self) -> Twister | None:
+        """Return its state, the same object while it has not moved; None where it is no twister."""
+        mark = self._look_at_python() if self._is_python else self._look_at_numpy()
+        if mark is None or mark != self._mark:
+            read = of_python if self._is_python else of_legacy
+            self._state, self._mark = read(self._generator), mark
+        return self._state
+
+    def _look_at_python(self) -> Any:
+        generator = self._generator
+        if not (_python_lies_as_known() and type(generator).getstate is random.Random.getstate):
+            return None
+        at = id(generator) + object.__basicsize__
+        return ctypes.string_at(at, _MARK_BYTES), vars(generator)["gauss_next"]
+
+    def _look_at_numpy(self) -> Any:
+        generator, offset = self._generator, _half_offset()
+        if offset is None:
+            return None
+        bits = generator._bit_generator
+        if bits is not self._bits:
+            if type(bits) is not np.random.MT19937:
+                return None
+            self._bits, self._address, self._mark = bits, bits.ctypes.state_address, None
+        at = self._address
+        return (
+            ctypes.string_at(at, _MARK_BYTES),
+            ctypes.string_at(at + _KEY_BYTES, 4),
+            ctypes.string_at(id(generator) + offset, _HALF.size),
+        )
 
 
 def _asked(generator: random.Random) -> Twister:

@@ -8,12 +8,14 @@ from collections import UserDict
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import default_collate
+from torch.utils.data._utils import collate as torch_collate
 
+from everybit.probe.contents.rows import keeps_rows, sample_words
 from everybit.probe.contents.words import (
     folded,
     leaf_words,
     leaves_of,
-    sample_words,
     value_word,
     word_of_leaf,
 )
@@ -113,3 +115,30 @@ def test_text_of_any_kind_has_a_word():
 
 def test_numbers_as_large_as_can_be():
     assert len({word_of_leaf(each) for each in (2**64, -(2**64), 0, -1)}) == 4
+
+
+COLLATED = {
+    **{kind: SAMPLES[kind] for kind in ("tuples", "lists", "tensors", "numbers")},
+    "dictionaries": [{"ids": torch.arange(4) + i, "y": i, "text": str(i)} for i in range(5)],
+    "dtypes mixed": [(torch.ones(2, dtype=each), 1) for each in (torch.float32, torch.float64)],
+    "scalars": [(torch.tensor(float(i)), torch.tensor(i)) for i in range(4)],
+    "strided": [(torch.arange(12.0).view(3, 4).t() + i,) for i in range(3)],
+    "conjugated": [(torch.tensor([1j, 2.0]).conj() * i,) for i in range(1, 3)],
+    "empty": [(torch.zeros(0), i) for i in range(3)],
+    "packed": [(torch.ones(2).bfloat16() * i, i > 1) for i in range(3)],
+}
+
+
+@pytest.mark.parametrize("kind", COLLATED)
+def test_rows_of_the_batch_have_the_words_of_its_samples(kind):
+    samples = COLLATED[kind]
+    if kind == "lists":
+        samples = [[each, 0.5] for each in (np.arange(3), np.arange(3) + 1)]
+    assert sample_words(samples, default_collate(samples)) == sample_words(samples)
+
+
+def test_only_torch_s_own_collate_is_known_to_keep_rows(monkeypatch):
+    assert keeps_rows(default_collate)
+    assert not keeps_rows(lambda samples: default_collate(samples))
+    monkeypatch.setitem(torch_collate.default_collate_fn_map, torch.Tensor, lambda *_, **__: None)
+    assert not keeps_rows(default_collate)

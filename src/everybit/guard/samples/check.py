@@ -54,8 +54,10 @@ class SampleCheck(Check):
         self._num_samples += record.num_samples
         found = [*self._misfits, *self._resumed(delivery)]
         self._misfits.clear()
-        repeats = self._repeats.setdefault(record.loader, RepeatJudge())
-        order = self._orders.setdefault(record.loader, OrderJudge())
+        repeats, order = self._repeats.get(record.loader), self._orders.get(record.loader)
+        if repeats is None or order is None:
+            repeats = self._repeats[record.loader] = RepeatJudge()
+            order = self._orders[record.loader] = OrderJudge()
         judged = [
             repeats.judge(record, promise, expected=delivery.expected),
             order.judge(record, promise, expected=delivery.expected, epoch_set=delivery.epoch_set),

@@ -152,7 +152,7 @@ def keys_of(index: Any) -> tuple[Keys, bool] | None:
     if isinstance(index, int):
         return (int(index),), False
     if isinstance(index, (list, tuple)):
-        if all(type(key) is int for key in index):
+        if {int}.issuperset(map(type, index)):
             return tuple(index), False
         found = [_key_of(key) for key in index]
         return tuple(key for key, _ in found), any(hashed for _, hashed in found)

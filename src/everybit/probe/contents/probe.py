@@ -9,6 +9,7 @@ from torch.utils.data import IterableDataset
 from everybit.core.contents import BatchFacts, Pairing, SampleWords, StreamFact
 from everybit.probe.contents.nesting import Nesting, handles_errors
 from everybit.probe.contents.pairing import compare_rows
+from everybit.probe.contents.rows import sample_words
 from everybit.probe.contents.streams import Streams
 from everybit.probe.contents.survey import survey
 from everybit.probe.contents.truncated import Truncated
@@ -17,7 +18,6 @@ from everybit.probe.contents.words import (
     bytes_of,
     folded,
     leaves_of,
-    sample_words,
     words_of,
 )
 
@@ -51,7 +51,8 @@ class ContentsProbe:
         generators: Generators of the dataset to be looked at beside those that are found.
 
     Attributes:
-        sample_words: A word (XXH3-64) for each sample fetched last; empty where there are none.
+        sample_words: A word (XXH3-64) for each sample fetched last, once its batch is collated;
+            empty where there are none.
         batch_word: The same for the batch collated last, 0 with none.
         passes_samples: Those fetched last are passed over, for what their words would cost.
         passes_batch: The same for the batch collated last.
@@ -73,9 +74,10 @@ class ContentsProbe:
         self._iterable = isinstance(dataset, IterableDataset)
         self._samples: Sequence[Any] = ()
         self._words: SampleWords | None = None
-        self._drew = False
+        self._drew = self._keeps_rows = False
         self._moved: tuple[StreamFact, ...] = ()
         self._nesting = Nesting(())
+        self._handles = False
         self._truncated = Truncated()
         quiet = in_worker and not self._iterable
         self._streams = Streams(generators or {}, quiet_between=quiet)
@@ -86,8 +88,8 @@ class ContentsProbe:
             self._streams = Streams(found.generators | more, quiet_between=quiet)
             self._nesting = Nesting(found.datasets.values())
             self._handles = any(handles_errors(each) for each in found.datasets.values())
-        except Exception:
-            self._failed = True
+        except Exception:  # It cannot be looked through; samples and batches still can.
+            self._handles = False
 
     def before(self) -> None:
         """Look before the dataset is read for a batch."""
@@ -95,10 +97,15 @@ class ContentsProbe:
         if not self._failed:
             self._call(self._truncated.begin)
 
-    def fetched(self, samples: Sequence[Any]) -> None:
-        """Look at what the dataset gave, in order, before collate gets it."""
+    def fetched(self, samples: Sequence[Any], *, keeps_rows: bool = False) -> None:
+        """Look at what the dataset gave, in order, before collate gets it.
+
+        Args:
+            samples: The samples.
+            keeps_rows: Collate copies their tensors, and writes into none.
+        """
         if not self._failed:
-            self._call(self._fetched, samples)
+            self._call(self._fetched, samples, keeps_rows)
 
     def collated(self, batch: Any) -> BatchFacts | None:
         """Look at the batch; returns what was seen, None where nothing could be."""
@@ -107,7 +114,6 @@ class ContentsProbe:
             return None
         facts: BatchFacts | None = self._call(self._collated, batch)
         self._samples, self._words = (), None
-        self.sample_words = ()
         self._num_batches += 1
         return facts
 
@@ -138,13 +144,14 @@ class ContentsProbe:
         first = self._num_batches < FULL_BATCHES and self._num_bytes < FULL_BYTES
         return first or self._iterable or self._num_batches % EVERY == 0
 
-    def _fetched(self, samples: Sequence[Any]) -> None:
+    def _fetched(self, samples: Sequence[Any], keeps_rows: bool) -> None:
         self._drew, self._moved = self._streams.end()
         self._samples = samples
-        # Taken before collate, which may write into them.
         self.passes_samples = len(samples) > MAX_SAMPLES or not self._is_chosen()
         self.sample_words, self._words = (), None
-        if not self.passes_samples:
+        self._keeps_rows = keeps_rows
+        # Taken before collate where that may write into them.
+        if not self.passes_samples and not keeps_rows:
             self.sample_words, self._words = sample_words(samples)
 
     def _collated(self, batch: Any) -> BatchFacts:
@@ -152,6 +159,8 @@ class ContentsProbe:
         pairing: Pairing | None = None
         if self._num_batches < PAIRED_BATCHES and 1 < len(samples) <= MAX_SAMPLES:
             pairing = compare_rows(samples, batch)
+        if self._keeps_rows and not self.passes_samples:
+            self.sample_words, self._words = sample_words(samples, batch)
         leaves = leaves_of(batch)
         size = bytes_of(leaves)
         self.passes_batch = size > LARGE_BYTES and not self._is_chosen()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import sys
+from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 import xxhash
 
 from everybit.core.contents import Moved, StreamFact
-from everybit.probe.twister import NUM_WORDS, of_legacy, of_numpy, of_python
+from everybit.probe.twister import NUM_WORDS, Followed, Twister, of_legacy, of_numpy, of_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +28,7 @@ _State = tuple[Any, ...]
 class Streams:
     """The global streams of this process, and the generators that a dataset holds.
 
-    The only one who reads them around a batch: some 3 microseconds a look, for the global ones.
+    The only one who reads them around a batch: a few microseconds a look, for the global ones.
 
     Args:
         own: Generators of the dataset, by name.
@@ -40,6 +42,9 @@ class Streams:
         self._starts: dict[str, _State] = {}
         self._before: dict[str, _State] = {}
         self._told: set[str] = set()
+        self._words: dict[str, tuple[_State, int]] = {}
+        self._python = Followed(random._inst)
+        self._legacy: Followed | None = None
 
     def begin(self) -> None:
         """Look before samples are read."""
@@ -51,11 +56,10 @@ class Streams:
 
     def word(self) -> int:
         """Return one digest word of the global streams as they were at the last `begin`."""
-        digest = xxhash.xxh3_64()
-        for name in GLOBAL:
-            if name in self._before:
-                _add(digest, self._before[name])
-        return digest.intdigest() if self._before else 0
+        if not self._before:
+            return 0
+        words = [self._word_of(name, self._before[name]) for name in GLOBAL if name in self._before]
+        return xxhash.xxh3_64_intdigest(array("Q", words))
 
     def end(self) -> tuple[bool, tuple[StreamFact, ...]]:
         """Look when samples were read.
@@ -82,14 +86,24 @@ class Streams:
         self._now = now if self._quiet_between else {}
         return now != self._before
 
+    def _word_of(self, name: str, state: _State) -> int:
+        known = self._words.get(name)
+        if known is None or known[0] is not state:
+            known = self._words[name] = (state, _word(state))
+        return known[1]
+
     def _states(self) -> dict[str, _State]:
-        states: dict[str, _State] = {
-            "python": state_of(random._inst),
-            "torch": _torch(torch.default_generator),
-        }
-        numpy_random: Any = sys.modules.get("numpy.random")
-        if numpy_random is not None:
-            states["numpy"] = state_of(numpy_random.mtrand._rand)
+        states: dict[str, _State] = {"torch": _torch(torch.default_generator)}
+        python = self._python.state()
+        if python is not None:
+            states["python"] = python
+        if self._legacy is None:
+            numpy_random: Any = sys.modules.get("numpy.random")
+            if numpy_random is not None:
+                self._legacy = Followed(numpy_random.mtrand._rand)
+        if self._legacy is not None:
+            legacy = self._legacy.state()
+            states["numpy"] = state_of(np.random.mtrand._rand) if legacy is None else legacy
         for name, generator in self._own.items():
             state = state_of(generator)
             if state is not None:
@@ -100,18 +114,18 @@ class Streams:
 def state_of(generator: Any) -> Any:
     """Return a generator's state as a value that compares; None where it has none to look at."""
     if isinstance(generator, random.Random):
-        return ("MT19937", *of_python(generator))
+        return of_python(generator)
     if isinstance(generator, torch.Generator):
         return _torch(generator) if generator.device.type == "cpu" else None
     if isinstance(generator, np.random.RandomState):
         twister = of_legacy(generator)
         if twister is None:  # Another kind was put in its place.
             return _numpy(generator.get_state(legacy=False))
-        return ("MT19937", *twister)
+        return twister
     if isinstance(generator, np.random.Generator):
         generator = generator.bit_generator
     if isinstance(generator, np.random.MT19937):
-        return ("MT19937", *of_numpy(generator))
+        return of_numpy(generator)
     return _numpy(generator.state) if isinstance(generator, np.random.BitGenerator) else None
 
 
@@ -130,18 +144,19 @@ def how_moved(before: _State, after: _State) -> Moved:
     """
     if before == after:
         return Moved.NO
+    if isinstance(before, Twister) and isinstance(after, Twister):
+        return Moved.DRAWN if _can_reach(before.key, after.key) else Moved.RESEEDED
     kind = before[0]
     if kind != after[0]:
         return Moved.RESEEDED
     if kind in ("PCG64", "PCG64DXSM", "Philox", "torch"):
         return Moved.DRAWN if before[1] == after[1] else Moved.RESEEDED
-    if kind == "MT19937":
-        return Moved.DRAWN if _can_reach(before[1], after[1]) else Moved.RESEEDED
     return Moved.UNKNOWN
 
 
 def _torch(generator: torch.Generator) -> _State:
-    held = generator.get_state().numpy().tobytes()
+    state = generator.get_state()
+    held = ctypes.string_at(state.data_ptr(), state.nbytes)
     return ("torch", held[:8], held)
 
 
@@ -163,13 +178,9 @@ def _numpy(state: Mapping[str, Any]) -> _State:
 
 def _word(state: _State) -> int:
     digest = xxhash.xxh3_64()
-    _add(digest, state)
-    return digest.intdigest()
-
-
-def _add(digest: Any, state: _State) -> None:
     for part in state:
         digest.update(part if type(part) is bytes else repr(part).encode())
+    return digest.intdigest()
 
 
 def _can_reach(before: bytes, after: bytes) -> bool:

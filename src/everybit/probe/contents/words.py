@@ -15,7 +15,6 @@ import numpy as np
 import torch
 import xxhash
 
-from everybit.core.contents import SampleWords
 from everybit.core.dtype import ITEMSIZE
 from everybit.probe.digest import flatten, plain_word, readable
 from everybit.probe.memory import dtype_name, row_major
@@ -28,10 +27,12 @@ Leaves = list[tuple[str, Any]]
 #: A batch of more bytes is large: hashing it costs more than all else that is done to it.
 LARGE_BYTES: Final = 1 << 20
 _SIZED: Final = (torch.Tensor, np.ndarray)
-_PLAIN: Final = frozenset((torch.Tensor, int, float, bool, str, np.ndarray, np.float64, np.int64))
+#: Types of values that hold nothing to look into.
+PLAIN: Final = frozenset((torch.Tensor, int, float, bool, str, np.ndarray, np.float64, np.int64))
 #: Objects within objects that are looked into.
 _MAX_DEPTH: Final = 4
-_WHOLE_NUMBERS: Final = tuple(map(str, range(256)))
+#: Paths within lists and tuples.
+WHOLE_NUMBERS: Final = tuple(map(str, range(256)))
 _DTYPES: Final = frozenset(
     each
     for each in vars(torch).values()
@@ -51,15 +52,15 @@ def leaves_of(value: Any) -> Leaves:
     entries: Iterable[tuple[Any, Any]]
     kind = type(value)
     if kind is tuple or kind is list:
-        few = len(value) <= len(_WHOLE_NUMBERS)
-        entries = zip(_WHOLE_NUMBERS, value, strict=False) if few else enumerate(value)
+        few = len(value) <= len(WHOLE_NUMBERS)
+        entries = zip(WHOLE_NUMBERS, value, strict=False) if few else enumerate(value)
     elif kind is dict:
         entries = value.items()
     else:
         return list(flatten(value))
     leaves: Leaves = []
     for key, item in entries:
-        if type(item) in _PLAIN:  # Most are: nothing within them to look for.
+        if type(item) in PLAIN:  # Most are: nothing within them to look for.
             leaves.append((key if type(key) is str else str(key), item))
         else:
             leaves += flatten(item, str(key), 1)
@@ -95,78 +96,19 @@ def folded(words: Words) -> int:
     if not words:
         return 0
     paths, found = zip(*words, strict=True)
-    return _fold(found, _paths(paths))
+    return fold(found, seed_of(paths))
 
 
-def sample_words(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | None]:
-    """Return the word of each sample, and the words of their leaves.
-
-    Samples of one form, which most are, are gone through leaf by leaf.
-
-    Returns:
-        `value_word` of each; and the words by leaf, None where the samples are not of one form.
-    """
-    columns = _columns(samples)
-    if columns is None:
-        return _one_by_one(samples)
-    paths, leaves = columns
-    words = tuple([tuple([word_of_leaf(leaf) for leaf in column]) for column in leaves])
-    seed = _paths(paths)
-    whole = tuple([_fold(each, seed) for each in zip(*words, strict=True)])
-    return whole, SampleWords(paths=paths, words=words)
-
-
-def _columns(samples: Sequence[Any]) -> tuple[tuple[str, ...], list[list[Any]]] | None:
-    """Return paths, and the leaves of all samples by path; None where they are not of one form."""
-    if not samples or not isinstance(samples, (list, tuple)):
-        return None
-    kind = type(samples[0])
-    paths: tuple[str, ...]
-    if kind is tuple or kind is list:
-        size = len(samples[0])
-        if not 0 < size <= len(_WHOLE_NUMBERS):
-            return None
-        if any(type(each) is not kind or len(each) != size for each in samples):
-            return None
-        paths, keys = _WHOLE_NUMBERS[:size], range(size)
-        columns = [[each[key] for each in samples] for key in keys]
-    elif kind is dict:
-        first = samples[0].keys()
-        paths = tuple(first)
-        if not paths or any(type(path) is not str for path in paths):
-            return None
-        # Of other orders of keys nothing is said here.
-        if any(type(each) is not dict or tuple(each) != paths for each in samples):
-            return None
-        columns = [[each[key] for each in samples] for key in paths]
-    elif kind in _PLAIN:
-        paths, columns = ("",), [list(samples)]
-    else:
-        return None
-    for column in columns:
-        if not _PLAIN.issuperset(map(type, column)):
-            return None
-    return paths, columns
-
-
-def _one_by_one(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | None]:
-    found = [leaf_words(each) for each in samples]
-    whole = tuple([folded(words) for words in found])
-    paths = {tuple([path for path, _ in words]) for words in found}
-    if len(paths) != 1 or not all(paths):
-        return whole, None
-    columns = zip(*([word for _, word in words] for words in found), strict=True)
-    return whole, SampleWords(paths=paths.pop(), words=tuple(columns))
-
-
-def _fold(words: Sequence[int], seed: int) -> int:
+def fold(words: Sequence[int], seed: int) -> int:
+    """Return one word for those of several leaves; 0 where none has a digest."""
     if not any(words):
         return 0
     return xxhash.xxh3_64_intdigest(array("Q", words), seed=seed) or 1
 
 
 @lru_cache(maxsize=256)
-def _paths(paths: tuple[str, ...]) -> int:
+def seed_of(paths: tuple[str, ...]) -> int:
+    """Return what the words of leaves at these paths are folded with."""
     return xxhash.xxh3_64_intdigest("\n".join(paths).encode("utf-8", "surrogatepass"))
 
 
@@ -219,12 +161,7 @@ def _tensor(tensor: torch.Tensor) -> int:
         return 0
     if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
         tensor = row_major(tensor.detach())
-    form = (tensor.dtype, tensor.shape)
-    seed = _headers.get(form)
-    if seed is None:
-        seed = _header(*form)
-        if len(_headers) < _MAX_HEADERS:
-            _headers[form] = seed
+    seed = header_of(tensor.dtype, tensor.shape)
     size = tensor.nbytes
     if not size:
         return xxhash.xxh3_64_intdigest(b"", seed=seed)
@@ -232,6 +169,22 @@ def _tensor(tensor: torch.Tensor) -> int:
     if not address:
         return 0
     return xxhash.xxh3_64_intdigest(_bytes(size).from_address(address), seed=seed)
+
+
+def memory_of(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a contiguous tensor where they lie; not to be kept."""
+    return memoryview(_bytes(tensor.nbytes).from_address(tensor.data_ptr()))
+
+
+def header_of(dtype: torch.dtype, shape: torch.Size) -> int:
+    """Return what the words of tensors of one form are seeded with."""
+    form = (dtype, shape)
+    seed = _headers.get(form)
+    if seed is None:
+        seed = _header(dtype, shape)
+        if len(_headers) < _MAX_HEADERS:
+            _headers[form] = seed
+    return seed
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import get_worker_info
 
 from everybit.probe.contents import ContentsProbe
+from everybit.probe.contents.rows import keeps_rows
 from everybit.probe.contents.words import value_word
 from everybit.probe.samples.envelope import Envelope, Facts
 from everybit.probe.samples.streams import dataset_generators, pack_streams, restore_states
@@ -39,7 +40,7 @@ class Begin:
         self._dataset = dataset
         self._resume = dict(resume or {})
         self._generators: dict[str, Any] = {}
-        self._in_worker = False
+        self.worker = -1
         self.contents: ContentsProbe | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,7 +66,7 @@ class Begin:
 
     def ended(self) -> Packed | None:
         """Return the states of the streams where the batch, made in a worker, has moved them."""
-        if self.contents is None or not self._in_worker or not self.contents.left():
+        if self.contents is None or self.worker < 0 or not self.contents.left():
             return None
         return pack_streams(self._generators)
 
@@ -77,13 +78,13 @@ class Begin:
     def _look(self) -> None:
         info = get_worker_info()
         dataset = self._dataset if info is None else info.dataset
-        self._in_worker = info is not None
+        self.worker = -1 if info is None else info.id
         self._generators = dataset_generators(dataset)
         states = self._resume.get(info.id) if info is not None else None
         if states is not None:
             restore_states(states, self._generators)
         self.contents = ContentsProbe(
-            dataset, in_worker=self._in_worker, generators=self._generators
+            dataset, in_worker=info is not None, generators=self._generators
         )
 
 
@@ -104,40 +105,27 @@ class Collating:
         # Before it is collated: a `collate_fn` may take its samples apart.
         contents = self._begin.contents if self._begin.collates else None
         if contents is not None:
-            contents.fetched(samples)
-        words = contents.sample_words if contents is not None else ()
-        if not words and not (contents is not None and contents.passes_samples):
-            words = self._words(samples)
+            contents.fetched(samples, keeps_rows=keeps_rows(self._collate))
         batch = self._collate(samples)
-        return Envelope(batch, self._facts(samples, batch, words, contents))
+        return Envelope(batch, self._facts(batch, contents))
 
-    def _words(self, samples: Any) -> tuple[int, ...]:
+    def _facts(self, batch: Any, contents: ContentsProbe | None) -> Facts:
+        begin = self._begin
         try:
-            if self._begin.collates and isinstance(samples, (list, tuple)):
-                return tuple(value_word(sample) for sample in samples)
-        except Exception:
-            return ()
-        return ()
-
-    def _facts(
-        self, samples: Any, batch: Any, words: tuple[int, ...], contents: ContentsProbe | None
-    ) -> Facts:
-        try:
-            info = get_worker_info()
             seen = contents.collated(batch) if contents is not None else None
             digest = contents.batch_word if contents is not None else 0
             if not digest and not (contents is not None and contents.passes_batch):
                 digest = value_word(batch)
             return Facts(
                 digest=digest,
-                samples=words,
-                stream_word=self._begin.begun(),
-                states=self._begin.ended(),
-                worker=-1 if info is None else info.id,
+                samples=contents.sample_words if contents is not None else (),
+                stream_word=begin.begun(),
+                states=begin.ended(),
+                worker=begin.worker,
                 contents=seen,
             )
         except Exception as error:  # The loop gets its batch; what is not known is told.
-            return Facts(samples=words, fault=f"{type(error).__name__}: {error}")
+            return Facts(fault=f"{type(error).__name__}: {error}")
 
 
 def begin_of(flag: Any) -> Begin | None:
