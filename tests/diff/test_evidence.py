@@ -87,6 +87,17 @@ def test_one_gradient_of_many_is_few_and_all_of_them_are_not() -> None:
     assert judged(replace(one, num_tensors_moved=9), settled=True) == ("corruption", "weak")
 
 
+def test_all_gradients_far_from_what_they_were_are_not_called_corruption() -> None:
+    # Another clip factor; a fault on the way back leaves what was computed before it alone.
+    every = Evidence(
+        num_tensors=6, num_tensors_moved=6, independent=True, relative=0.8, repeats=REPEATS
+    )
+    assert judged(every, settled=True) == ("unknown", "weak")
+    assert judged(replace(every, num_tensors_moved=4), settled=True) == ("corruption", "weak")
+    two = replace(every, num_tensors=2, num_tensors_moved=2)
+    assert judged(two, settled=True) == ("corruption", "weak")
+
+
 def test_an_error_against_float64_that_no_kernel_makes_is_corruption() -> None:
     found = replace(evidence(64, 2e-7), float64_ratio=88.0)
     assert judged(found, environment=True) == ("corruption", "strong")
