@@ -13,6 +13,7 @@ from everybit.api.diff_evaluations import compare_run_evaluations
 from everybit.api.diff_files import diff_files
 from everybit.api.diff_issues import as_values, findings_of, one_sided
 from everybit.api.diff_shards import shards_of, wholes_of
+from everybit.api.label_maps import label_maps_of
 from everybit.core.divergence import DivergenceKind
 from everybit.core.errors import PathError, UsageError
 from everybit.core.link import Link
@@ -160,6 +161,7 @@ def _run_side(run: RunReader, name: str, path: Path) -> RunSide:
         findings=tuple(finding for log in logs.values() for finding in log.findings),
         read_files=_read_files(logs),
         evaluates=_evaluates(logs),
+        label_maps=_label_maps(logs),
     )
 
 
@@ -176,6 +178,15 @@ def _read_files(logs: Mapping[int, LogReader]) -> Mapping[str, Any] | None:
     files = {name: digest for each in told for name, digest in (each.get("files") or {}).items()}
     more = sum(each.get("more", 0) for each in told)
     return {"files": files, "whole": all(each.get("whole") for each in told), "more": more}
+
+
+def _label_maps(logs: Mapping[int, LogReader]) -> dict[str, Mapping[str, int]]:
+    """Return the label maps on record, the first rank's of each."""
+    found: dict[str, Mapping[str, int]] = {}
+    for log in logs.values():
+        for (loader, attribute), numbers in label_maps_of(log).items():
+            found.setdefault(f"{loader}.{attribute}", numbers)
+    return found
 
 
 def _evaluates(logs: Mapping[int, LogReader]) -> bool | None:

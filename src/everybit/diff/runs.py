@@ -16,6 +16,8 @@ from everybit.diff.coverage import run_coverage
 from everybit.diff.environment import num_compared
 from everybit.diff.explain import explain
 from everybit.diff.kind import judge_kind
+from everybit.diff.label_maps import label_differences, with_labels
+from everybit.diff.later_samples import later_samples
 from everybit.diff.outcome import Outcome
 from everybit.diff.place import place_of
 from everybit.diff.read_files import with_read_files
@@ -44,6 +46,8 @@ _MAY_BE_AN_ISSUE: Final = (
     DivergenceKind.UNKNOWN,
     DivergenceKind.CORRUPTION,
 )
+#: Kinds behind which other samples may come, that the values alone no longer show.
+_HIDES_SAMPLES: Final = (DivergenceKind.NOISE, DivergenceKind.UNKNOWN)
 
 
 def diff_runs(
@@ -61,7 +65,7 @@ def diff_runs(
         issues: Known issues of one side's versions that give wrong results.
     """
     a, b, unread = with_read_files(a, b)
-    differences = explain(a, b)
+    differences = [*explain(a, b), *label_differences(a, b)]
     whole = shards.joined(a, b) if shards.differ(a, b) else None
     if whole is not None:
         a, b = whole.sides
@@ -116,12 +120,18 @@ def diff_runs(
     judged = judge_kind(parting, a, b, last_agreed=parted[0].last_agreed, context=context)
     if context.issues and judged.finding is None and judged.kind in _MAY_BE_AN_ISSUE:
         judged = replace(judged, why=f"{judged.why}; {context.issues[0].told()}")
+    judged = with_labels(judged, parting, differences)
+    later = None
+    if judged.kind in _HIDES_SAMPLES:
+        later = later_samples(*parted[0].sides, after=parting.step)
+        judged = replace(judged, why=f"{judged.why}; {later.told()}") if later else judged
     where = _place(parting, judged, context)
     finding = rule("DIF181").finding(
         message_of(parting, judged),
         where=where,
         evidence=evidence_told(parting, judged, parted, last_agreed, context)
-        | ({"aligned": shift.note} if shift is not None else {}),
+        | ({"aligned": shift.note} if shift is not None else {})
+        | ({"samples_part_later": later.to_json()} if later is not None else {}),
         remedy=remedy_of(
             parting, judged, context, goes_on=shift is not None and last_agreed is None
         ),
