@@ -4,6 +4,7 @@ import argparse
 import os
 import tempfile
 
+import checkpoints
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
@@ -16,6 +17,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--mixed-precision", default="no", choices=["no", "bf16"])
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     set_seed(args.seed)
 
@@ -29,10 +31,15 @@ def main():
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, total_iters=args.steps)
     model, optimizer, data, scheduler = accelerator.prepare(model, optimizer, data, scheduler)
 
-    step = 0
+    accelerator.register_for_checkpointing(*checkpoints.BESIDE.values())
+    step, rest = 0, data
+    if args.resume:
+        step = max(int(name.removeprefix("step_")) for name in os.listdir(args.checkpoint))
+        accelerator.load_state(os.path.join(args.checkpoint, f"step_{step}"))
+        rest = accelerator.skip_first_batches(data, 2 * step % len(data))
     with tempfile.TemporaryDirectory() as folder:
         while step < args.steps:
-            for inputs, labels in data:
+            for inputs, labels in rest:
                 with accelerator.accumulate(model):
                     loss = nn.functional.cross_entropy(model(inputs), labels)
                     accelerator.backward(loss)
@@ -47,10 +54,13 @@ def main():
                 accelerator.print(f"step {step} loss {loss.item():.6f}")
                 if step == 3:
                     accelerator.save_state(os.path.join(folder, "state"))
+                if args.checkpoint and step % args.save_every == 0:
+                    accelerator.save_state(os.path.join(args.checkpoint, f"step_{step}"))
                 if step == 5:
                     accelerator.load_state(os.path.join(folder, "state"))
                 if step == args.steps:
                     break
+            rest = data
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -24,12 +25,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     model = Tagger()
     optimizer = torch.optim.RMSprop(model.parameters(), lr=1e-3, momentum=0.5, centered=True)
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         tokens = torch.randint(1, 50, (8, 12))
         tags = tokens % 5
         optimizer.zero_grad(set_to_none=False)
@@ -39,6 +42,7 @@ def main():
         nn.utils.clip_grad_value_(model.parameters(), 0.05)
         optimizer.step()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -14,6 +15,7 @@ def main():
     parser.add_argument("--accumulate", type=int, default=2)
     parser.add_argument("--fused", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -30,7 +32,8 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=args.fused)
     scaler = torch.amp.GradScaler(device, init_scale=args.init_scale, growth_interval=4)
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer, scaler=scaler)
+    for step in range(first, args.steps):
         for _ in range(args.accumulate):
             x = torch.randn(16, 32, device=device)
             y = torch.randint(10, (16,), device=device)
@@ -43,6 +46,7 @@ def main():
         scaler.update()
         optimizer.zero_grad()
         print(f"step {step} loss {loss.item():.6f} scale {scaler.get_scale():.0f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer, scaler=scaler)
 
 
 if __name__ == "__main__":

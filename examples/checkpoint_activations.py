@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
@@ -38,18 +39,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     model = Net()
     optimizer = torch.optim.NAdam(model.parameters(), lr=2e-3)
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         x = torch.randn(16, 8)
         loss = nn.functional.smooth_l1_loss(model(x), x.norm(dim=1, keepdim=True))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -38,6 +39,7 @@ def main():
     parser.add_argument("--backend", default="inductor")
     parser.add_argument("--what", choices=["whole", "parts", "in-place"], default="whole")
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -51,7 +53,8 @@ def main():
         model.compile(backend=args.backend)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         x = torch.randn(16, 32)
         loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True).sin())
         optimizer.zero_grad()
@@ -63,6 +66,7 @@ def main():
             with torch.inference_mode():
                 print(f"validation {model(torch.ones(16, 32)).mean().item():.6f}")
             model.train()
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -10,6 +11,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -17,13 +19,15 @@ def main():
     model = nn.Sequential(nn.Linear(10, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 5))
     model = nn.DataParallel(model).to(device)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         x = torch.randn(32, 10, device=device)
         loss = nn.functional.cross_entropy(model(x), x[:, :5].argmax(1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
     print(sorted(model.module.state_dict()))
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -31,6 +32,12 @@ class EMA:
         for n, p in model.named_parameters():
             self.shadow[n].mul_(self.decay).add_(p.detach(), alpha=1 - self.decay)
 
+    def state_dict(self):
+        return self.shadow
+
+    def load_state_dict(self, state):
+        self.shadow = state
+
     def swap(self, model):
         for n, p in model.named_parameters():
             p.data, self.shadow[n] = self.shadow[n], p.data
@@ -53,13 +60,15 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--sample-every", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     model = Denoiser()
     ema = EMA(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, foreach=True)
-    for step in range(1, args.steps + 1):
+    first = checkpoints.load(args, model=model, ema=ema, optimizer=optimizer)
+    for step in range(first + 1, args.steps + 1):
         angle = torch.rand(32) * 6.283
         x = torch.stack([angle.cos(), angle.sin()], 1)
         t = torch.randint(50, (32,))
@@ -76,6 +85,7 @@ def main():
             ema.swap(model)
             print(f"radius {sample(model, 16).norm(dim=1).mean().item():.4f}")
             ema.swap(model)
+        checkpoints.save(args, step, model=model, ema=ema, optimizer=optimizer)
 
 
 if __name__ == "__main__":

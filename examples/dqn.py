@@ -5,6 +5,7 @@ import copy
 import random
 from collections import deque
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -26,32 +27,52 @@ class Chain:
         return self.observe(), 1.0 if done else -0.01, done
 
 
+class Agent:
+    """Where it stands, how bold it is, and what it remembers."""
+
+    def __init__(self, env):
+        self.env, self.state, self.epsilon = env, env.reset(), 1.0
+        self.memory = deque(maxlen=500)
+
+    def state_dict(self):
+        return {"at": self.env.at, "epsilon": self.epsilon, "memory": list(self.memory)}
+
+    def load_state_dict(self, state):
+        self.env.at, self.epsilon = state["at"], state["epsilon"]
+        self.state = self.env.observe()
+        self.memory.extend(state["memory"])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--gamma", type=float, default=0.95)
     parser.add_argument("--tau", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     random.seed(args.seed)
 
-    env, memory = Chain(), deque(maxlen=500)
+    env = Chain()
+    agent = Agent(env)
+    memory = agent.memory
     q = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 2))
     q.register_buffer("bias", torch.zeros(2))
     target = copy.deepcopy(q)
     optimizer = torch.optim.Adam(q.parameters(), lr=1e-3)
-    state, updates, epsilon = env.reset(), 0, 1.0
+    parts = {"q": q, "target": target, "optimizer": optimizer, "agent": agent}
+    updates = checkpoints.load(args, **parts)
     while updates < args.steps:
-        if random.random() < epsilon:
+        if random.random() < agent.epsilon:
             action = random.randrange(2)
         else:
             with torch.no_grad():
-                action = q(state.unsqueeze(0)).argmax().item()
+                action = q(agent.state.unsqueeze(0)).argmax().item()
         following, reward, done = env.step(action)
-        memory.append((state, action, reward, following, done))
-        state = env.reset() if done else following
-        epsilon = max(0.05, epsilon * 0.995)
+        memory.append((agent.state, action, reward, following, done))
+        agent.state = env.reset() if done else following
+        agent.epsilon = max(0.05, agent.epsilon * 0.995)
         if len(memory) < 16:
             continue
         s, a, r, n, d = zip(*random.sample(memory, 16))
@@ -70,7 +91,8 @@ def main():
                 slow.lerp_(fast, args.tau)
         if updates % 50 == 0:
             target.load_state_dict(q.state_dict())
-        print(f"update {updates} loss {loss.item():.6f} epsilon {epsilon:.3f}")
+        print(f"update {updates} loss {loss.item():.6f} epsilon {agent.epsilon:.3f}")
+        checkpoints.save(args, updates, **parts)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
@@ -12,6 +13,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--swa-start", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -30,7 +32,16 @@ def main():
     swa_scheduler = SWALR(optimizer, anneal_epochs=3, swa_lr=0.02)
     data = [(x := torch.randn(16, 8), x.prod(1, keepdim=True).tanh()) for _ in range(8)]
 
-    for step in range(args.steps):
+    parts = {
+        "model": model,
+        "ema_model": ema_model,
+        "swa_model": swa_model,
+        "optimizer": optimizer,
+        "scheduler": scheduler,
+        "swa_scheduler": swa_scheduler,
+    }
+    first = checkpoints.load(args, **parts)
+    for step in range(first, args.steps):
         x, y = data[step % len(data)]
         loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()
@@ -47,6 +58,7 @@ def main():
             ema_model.eval()
             with torch.no_grad():
                 print(f"ema loss {nn.functional.mse_loss(ema_model(x), y).item():.6f}")
+        checkpoints.save(args, step + 1, **parts)
     update_bn(data, swa_model)
     swa_model.eval()
     with torch.no_grad():

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -21,6 +22,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -31,7 +33,8 @@ def main():
         model.parameters(), lr=0.5, max_iter=6, history_size=4, line_search_fn="strong_wolfe"
     )
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
 
         def closure():
             optimizer.zero_grad()
@@ -41,6 +44,7 @@ def main():
 
         loss = optimizer.step(closure)
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

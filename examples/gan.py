@@ -3,6 +3,7 @@
 import argparse
 import math
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -26,6 +27,7 @@ def main():
     parser.add_argument("--critic-steps", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -38,7 +40,8 @@ def main():
     optG = torch.optim.Adam(netG.parameters(), lr=2e-4, betas=(0.5, 0.9))
     optD = torch.optim.Adam(netD.parameters(), lr=2e-4, betas=(0.5, 0.9))
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, netG=netG, netD=netD, optG=optG, optD=optD)
+    for step in range(first, args.steps):
         for _ in range(args.critic_steps):
             real = real_batch(args.batch_size)
             with torch.no_grad():
@@ -57,6 +60,7 @@ def main():
         optG.step()
         loss_d = loss_real.item() + loss_fake.item() + penalty.item()
         print(f"step {step} loss_d {loss_d:.6f} loss_g {loss_g.item():.6f}")
+        checkpoints.save(args, step + 1, netG=netG, netD=netD, optG=optG, optD=optD)
 
 
 if __name__ == "__main__":

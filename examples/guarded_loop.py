@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -16,6 +17,7 @@ def main():
     parser.add_argument("--on-finding", default="heal")
     parser.add_argument("--flip-at", type=int, help="damage a weight before this step")
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -31,7 +33,8 @@ def main():
         model, slow, optimizer, run=args.run, on_finding=args.on_finding, callbacks=[tell]
     )
     with guard:
-        for step in range(args.steps):
+        first = checkpoints.load(args, model=model, slow=slow, optimizer=optimizer, guard=guard)
+        for step in range(first, args.steps):
             if step == args.steps // 2:
                 guard.phase("larger inputs")
             if step == args.flip_at:
@@ -46,6 +49,9 @@ def main():
                 table.clip(-1, 1, out=table)  # a write past torch, on purpose: say so
                 guard.rebaseline()
             print(f"step {step} loss {loss.item():.6f}")
+            checkpoints.save(
+                args, step + 1, model=model, slow=slow, optimizer=optimizer, guard=guard
+            )
     print(f"verdict {guard.verdict.status}, {len(guard.findings)} findings, {guard.path}")
     return guard.verdict.exit_code()
 

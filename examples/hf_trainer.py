@@ -27,11 +27,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", help="folder where checkpoints are written")
+    parser.add_argument("--save-every", type=int, default=4)
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            output_dir=folder,
+            output_dir=args.checkpoint or folder,
             max_steps=args.steps,
             per_device_train_batch_size=4,
             gradient_accumulation_steps=2,
@@ -41,7 +44,7 @@ def main():
             logging_steps=1,
             eval_strategy="steps",
             eval_steps=4,
-            save_steps=4,
+            save_steps=args.save_every,
             seed=args.seed,
             report_to="none",
             disable_tqdm=True,
@@ -65,7 +68,7 @@ def main():
             train_dataset=data,
             eval_dataset=torch.utils.data.Subset(data, range(8)),
         )
-        result = trainer.train()
+        result = trainer.train(resume_from_checkpoint=args.resume)
         print(f"loss {result.training_loss:.6f}")
         for entry in trainer.state.log_history:
             if "loss" in entry:

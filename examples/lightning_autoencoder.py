@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 
+import checkpoints
 import lightning as L
 import torch
 from torch import nn
@@ -32,17 +33,37 @@ class AutoEncoder(L.LightningModule):
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9)]
 
 
+class Position(L.Callback):
+    """Keep in Lightning's checkpoints what else a script is to go on with."""
+
+    def state_dict(self):
+        return {name: part.state_dict() for name, part in checkpoints.BESIDE.items()}
+
+    def load_state_dict(self, state):
+        for name, part in checkpoints.BESIDE.items():
+            part.load_state_dict(state[name])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--precision", default="32-true")
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     L.seed_everything(args.seed, verbose=False)
 
     data = TensorDataset(torch.randn(128, 8) @ torch.randn(8, 32))
     with tempfile.TemporaryDirectory() as folder:
+        callbacks = [Position()]
+        if args.checkpoint:
+            callbacks.append(
+                L.pytorch.callbacks.ModelCheckpoint(
+                    args.checkpoint, every_n_train_steps=args.save_every, save_last=True
+                )
+            )
         trainer = L.Trainer(
+            callbacks=callbacks,
             max_steps=args.steps,
             accelerator="cpu",
             precision=args.precision,
@@ -53,7 +74,12 @@ def main():
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        trainer.fit(AutoEncoder(), DataLoader(data, 16, shuffle=True), DataLoader(data, 64))
+        trainer.fit(
+            AutoEncoder(),
+            DataLoader(data, 16, shuffle=True),
+            DataLoader(data, 64),
+            ckpt_path="last" if args.resume else None,
+        )
         print(f"validation {trainer.callback_metrics['val_loss'].item():.6f}")
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -13,6 +14,7 @@ def main():
     parser.add_argument("--inner-lr", type=float, default=0.1)
     parser.add_argument("--tasks", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -30,7 +32,8 @@ def main():
         fast = {name: p - args.inner_lr * grads[name] for name, p in params.items()}
         return task_loss(fast, x_new, y_new)
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         amplitude = torch.rand(args.tasks, 1, 1) * 4 + 0.1
         phase = torch.rand(args.tasks, 1, 1) * 3.14
         x = torch.rand(args.tasks, 20, 1) * 10 - 5
@@ -46,6 +49,7 @@ def main():
         print(f"step {step} loss {loss.item():.6f}")
         if step % 5 == 4:
             print(f"at zero {model(torch.zeros(1, 1)).item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import argparse
 import copy
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -42,6 +43,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -49,13 +51,15 @@ def main():
     optimizer = torch.optim.SGD(
         [p for p in model.parameters() if p.requires_grad], lr=0.03, momentum=0.9
     )
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         x = torch.randn(16, 32)
         loss = model(x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

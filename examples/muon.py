@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -10,6 +11,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -26,7 +28,10 @@ def main():
         torch.optim.AdamW(others, lr=torch.tensor(1e-3), capturable=False, foreach=False),
     ]
     schedulers = [torch.optim.lr_scheduler.LinearLR(o, 0.1, total_iters=5) for o in optimizers]
-    for step in range(args.steps):
+    parts = {f"optimizer {i}": each for i, each in enumerate(optimizers)}
+    parts |= {f"scheduler {i}": each for i, each in enumerate(schedulers)}
+    first = checkpoints.load(args, model=model, **parts)
+    for step in range(first, args.steps):
         x = torch.randn(4, 8, 32)
         loss = nn.functional.mse_loss(model(x, mask=model.mask), x.cumsum(1).tanh())
         loss.backward()
@@ -35,6 +40,7 @@ def main():
             scheduler.step()
             optimizer.zero_grad()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, **parts)
 
 
 if __name__ == "__main__":

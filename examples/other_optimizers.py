@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import schedulefree
 import torch
 import torch_optimizer
@@ -26,13 +27,15 @@ def main():
         "--optimizer", choices=["lion", "schedulefree", "lamb", "lookahead"], default="lion"
     )
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     model = nn.Sequential(nn.Linear(12, 48), nn.BatchNorm1d(48), nn.Mish(), nn.Linear(48, 3))
     optimizer = build(args.optimizer, model.parameters())
     switch = getattr(optimizer, "train", lambda: None), getattr(optimizer, "eval", lambda: None)
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         model.train()
         switch[0]()
         x = torch.randn(16, 12)
@@ -46,6 +49,7 @@ def main():
             switch[1]()
             with torch.no_grad():
                 print(f"evaluation {model(torch.ones(4, 12)).sum().item():.6f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
 
 
 if __name__ == "__main__":

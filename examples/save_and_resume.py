@@ -36,6 +36,8 @@ def main():
     parser.add_argument("--save-every", type=int, default=4)
     parser.add_argument("--spike-at", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint", help="where it is written; nowhere that stays by default")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -44,8 +46,8 @@ def main():
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.98)
     spikes = 1
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "checkpoint.pt")
-        step = 0
+        path = args.checkpoint or os.path.join(folder, "checkpoint.pt")
+        step = load(path, model, optimizer, scheduler) if args.resume else 0
         while step < args.steps:
             x = torch.randn(16, 8)
             if step == args.spike_at and spikes:

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 
@@ -10,6 +11,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -29,11 +31,14 @@ def main():
 
     for p in model.parameters():
         p.register_post_accumulate_grad_hook(hook)
-    for step in range(args.steps):
+    parts = {f"optimizer {i}": each for i, each in enumerate(optimizers.values())}
+    first = checkpoints.load(args, model=model, **parts)
+    for step in range(first, args.steps):
         x = torch.randn(16, 10)
         loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
         loss.backward()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, **parts)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -43,21 +44,25 @@ def main():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--eval-every", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     data = make_images(320)
     train, test = torch.utils.data.random_split(data, [256, 64])
-    loader = DataLoader(train, args.batch_size, shuffle=True, drop_last=True)
+    loader = DataLoader(
+        train, args.batch_size, shuffle=True, drop_last=True, num_workers=args.workers
+    )
     test_loader = DataLoader(test, 32)
     model = Net()
     optimizer = torch.optim.SGD(
         model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=args.steps + 1)
-    step = 0
+    step = checkpoints.load(args, model=model, optimizer=optimizer, scheduler=scheduler)
     while step < args.steps:
         for images, labels in loader:
             optimizer.zero_grad()
@@ -69,6 +74,7 @@ def main():
             print(f"step {step} loss {loss.item():.6f} lr {scheduler.get_last_lr()[0]:.5f}")
             if step % args.eval_every == 0:
                 print(f"accuracy {evaluate(model, test_loader):.3f}")
+            checkpoints.save(args, step, model=model, optimizer=optimizer, scheduler=scheduler)
             if step == args.steps:
                 break
 

@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -85,6 +86,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
@@ -104,7 +106,8 @@ def main():
         y = torch.stack([text[i + 1 : i + 1 + model.context] for i in at])
         return x, y
 
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, optimizer=optimizer)
+    for step in range(first, args.steps):
         for group in optimizer.param_groups:
             group["lr"] = get_lr(step, args)
         total = 0.0
@@ -118,6 +121,7 @@ def main():
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         print(f"step {step} loss {total:.6f} norm {norm:.4f}")
+        checkpoints.save(args, step + 1, model=model, optimizer=optimizer)
     model.eval()
     print(bytes(model.generate(torch.zeros(1, 1, dtype=torch.long), 16)[0].tolist()))
 

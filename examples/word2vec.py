@@ -2,6 +2,7 @@
 
 import argparse
 
+import checkpoints
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -26,13 +27,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    checkpoints.add_options(parser)
     args = parser.parse_args()
     torch.manual_seed(args.seed)
 
     model = SkipGram()
     sparse = torch.optim.SparseAdam([model.words.weight, model.contexts.weight], lr=1e-2)
     dense = torch.optim.Adam(model.scale.parameters(), lr=1e-3)
-    for step in range(args.steps):
+    first = checkpoints.load(args, model=model, sparse=sparse, dense=dense)
+    for step in range(first, args.steps):
         word = torch.multinomial(model.frequency, 32, replacement=True)
         noise = torch.multinomial(model.frequency, 32 * 5, replacement=True).view(32, 5)
         loss = model(word, (word + 1) % 200, noise)
@@ -42,6 +45,7 @@ def main():
         sparse.step()
         dense.step()
         print(f"step {step} loss {loss.item():.6f}")
+        checkpoints.save(args, step + 1, model=model, sparse=sparse, dense=dense)
 
 
 if __name__ == "__main__":

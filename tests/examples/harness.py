@@ -36,6 +36,8 @@ class Job:
         plans: Flips to plant.
         witnessed: Whether the losses and weights are kept; without, nothing but the Guard is there.
         environment: Variables.
+        held: The Guard is the driver's own, and its state goes into the script's checkpoints.
+        kill_behind: Checkpoint of the script; it is killed some updates after that was written.
     """
 
     folder: Path
@@ -45,6 +47,8 @@ class Job:
     plans: Sequence[Plan] = ()
     witnessed: bool = True
     environment: dict[str, str] = field(default_factory=dict)
+    held: bool = False
+    kill_behind: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -189,8 +193,8 @@ def problems_healed(example: Example, bare: Performance, healed: Performance) ->
 
 
 def differing(a: Performance, b: Performance) -> list[str]:
-    """Return what first differs between losses, weights and random streams of two performances."""
-    for what in ("losses", "tensors", "rng"):
+    """Return what first differs of batches, losses, weights and random streams."""
+    for what in ("batches", "losses", "tensors", "rng"):
         mine, other = a.dump[what], b.dump[what]
         if len(mine) != len(other):
             return [f"{len(mine)} and {len(other)} {what}"]

@@ -75,6 +75,8 @@ def example(script: str, name: str = "", **options: object) -> Example:
 
 #: Scripts that have a Guard of their own, and a test of their own.
 GUARDED = ("guarded_loop.py",)
+#: What scripts share.
+SHARED = ("checkpoints.py",)
 EAGER = ("--backend", "aot_eager")
 FROZEN = ("weight", "buffer")
 EVERY_CALL = {"scrub_percent": 100}
@@ -83,6 +85,7 @@ REPERTOIRE = (
     example("serve", config=EVERY_CALL, kinds=FROZEN, after="call", steps=24),
     example("generate", config=EVERY_CALL, kinds=FROZEN, after="call"),
     example("train_cnn"),
+    example("train_cnn", "train_cnn_workers", quick=False, args=("--workers", "2")),
     example("train_gpt"),
     example("gan", first=3, gap=2, slack=3, steps=6),
     example("fit_lbfgs", kinds=("weight", "state", "buffer")),

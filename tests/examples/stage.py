@@ -72,26 +72,47 @@ def _perform(job: dict[str, Any]) -> None:
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.update(job["environment"])
     random.seed(0)  # It is seeded anew in each fork.
-    witness = Witness([Plan(**plan) for plan in job["plans"]])
+    witness = Witness([Plan(**plan) for plan in job["plans"]], kill_behind=job["kill_behind"])
     if job["witnessed"]:
         witness.install()
     told: dict[str, Any] = {"code": 0}
     if job["config"] is None:
-        sys.argv = [job["script"], *job["args"]]
-        sys.path.insert(0, str(Path(job["script"]).parent))
-        try:
-            runpy.run_path(job["script"], run_name="__main__")
-        except SystemExit as end:
-            told["code"] = int(end.code or 0)
+        told["code"] = _run_script(job)
+    elif job["held"]:
+        guard = everybit.Guard(config=Config().updated(job["config"]), run=_run_of(job))
+        with guard:
+            sys.path.insert(0, str(Path(job["script"]).parent))
+            importlib.import_module("checkpoints").BESIDE["guard"] = guard
+            told["code"] = _run_script(job)
+        told["verdict"] = everybit.api.report.write_verdict(guard.path).to_json()
     else:
-        config = Config().updated({"run": str(folder / "run"), **job["config"]})
+        config = Config().updated({**job["config"], "run": _run_of(job)})
         outcome = everybit.run(job["script"], job["args"], config=config)
         told |= {"code": outcome.exit_code, "verdict": outcome.verdict.to_json()}
     told |= {"truths": [asdict(truth) for truth in witness.truths], "updates": witness.updates}
     (folder / "told.json").write_text(json.dumps(told))
     if job["witnessed"]:
-        dump = {"losses": witness.losses, "tensors": witness.everything(), "rng": _streams()}
+        dump = {
+            "losses": witness.losses,
+            "batches": witness.batches,
+            "tensors": witness.everything(),
+            "rng": _streams(),
+        }
         torch.save(dump, folder / "dump.pt")
+
+
+def _run_of(job: dict[str, Any]) -> str:
+    return str(job["config"].get("run") or Path(job["folder"]) / "run")
+
+
+def _run_script(job: dict[str, Any]) -> int:
+    sys.argv = [job["script"], *job["args"]]
+    sys.path.insert(0, str(Path(job["script"]).parent))
+    try:
+        runpy.run_path(job["script"], run_name="__main__")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 def _streams() -> list[Any]:

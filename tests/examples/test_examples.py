@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.examples.harness import Job, differing, perform, problems_healed
-from tests.examples.repertoire import EXAMPLES, GUARDED, REPERTOIRE
+from tests.examples.repertoire import EXAMPLES, GUARDED, REPERTOIRE, SHARED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +54,7 @@ def test_every_script_is_in_the_repertoire() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         *(e.script for e in REPERTOIRE),
         *GUARDED,
+        *SHARED,
     }
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import os
 import random
+import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from everybit.core.change import changes_between
 from everybit.inject import TargetKind, list_targets
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GRADIENT = "gradient"
+#: Updates between a checkpoint and the kill.
+UPDATES_BEHIND = 3
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
 
 
@@ -76,11 +82,13 @@ class Witness:
 
     Args:
         plans: Flips to plant.
+        kill_behind: A checkpoint: some updates after it was written, the process is killed.
     """
 
-    def __init__(self, plans: list[Plan]) -> None:
+    def __init__(self, plans: list[Plan], *, kill_behind: str = "") -> None:
         self.truths: list[Truth] = []
         self.losses: list[torch.Tensor] = []
+        self.batches: list[torch.Tensor] = []
         self.updates = 0
         self._plans = list(plans)
         self._modules: dict[int, torch.nn.Module] = {}
@@ -91,12 +99,15 @@ class Witness:
         self._depth = 0
         self._skipped = False
         self._called: dict[int, torch.nn.Module] = {}
+        self._kill_behind = kill_behind
+        self._since = 0
 
     def install(self) -> None:
         """Begin."""
         for name in ("__init__", "__setstate__"):
             _after(torch.nn.Module, name, self._built)
         _after(torch.optim.Optimizer, "__init__", self._optimizer_built)
+        self._listen_to_loaders()
         backward = torch.Tensor.backward
 
         @functools.wraps(backward)
@@ -154,9 +165,27 @@ class Witness:
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     found.setdefault(id(parameter), parameter)
-            for value in _tensors(list(optimizer.state.values())):
-                found.setdefault(id(value), value)
+            # In the order of the parameters: a loaded state is put together in another one.
+            held = [p for group in optimizer.param_groups for p in group["params"]]
+            held = [p for p in held if p in optimizer.state]
+            rest = [key for key in optimizer.state if not isinstance(key, torch.Tensor)]
+            for key in (*held, *rest):
+                for name in sorted(optimizer.state[key], key=str):
+                    for value in _tensors(optimizer.state[key][name]):
+                        found.setdefault(id(value), value)
         return [value.detach().clone() for value in found.values()]
+
+    def _listen_to_loaders(self) -> None:
+        """Keep what every loader of the process delivers, in order."""
+        following = _BaseDataLoaderIter.__next__
+
+        @functools.wraps(following)
+        def delivered(iterator: Any) -> Any:
+            batch = following(iterator)
+            self.batches += [value.detach().clone() for value in _tensors(batch)]
+            return batch
+
+        _BaseDataLoaderIter.__next__ = delivered  # type: ignore[method-assign]
 
     def _built(self, module: torch.nn.Module) -> None:
         self._modules.setdefault(id(module), module)
@@ -176,6 +205,10 @@ class Witness:
         self.updates += 1
         self._last[id(optimizer)] = self.updates
         self._reach("step")
+        if self._kill_behind and _holds_files(Path(self._kill_behind)):
+            self._since += 1
+            if self._since == UPDATES_BEHIND:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def _reach(self, moment: str) -> None:
         for plan in [p for p in self._plans if p.after == moment and p.step == self.updates]:
@@ -265,6 +298,10 @@ def _after(kind: Any, name: str, then: Any) -> None:
         then(obj)
 
     setattr(kind, name, method)
+
+
+def _holds_files(path: Path) -> bool:
+    return path.is_file() or any(each.is_file() for each in path.rglob("*"))
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
