@@ -59,3 +59,37 @@ def test_gradients_of_the_step_before_are_no_difference() -> None:
         run(whole()), run(rank_side([record(k) if k != 3 else lacking for k in range(6)]), name="B")
     )
     assert str(found.first.kind) == "missing"
+
+
+def averaged(step: int, before: int, changes=None):
+    """A step that leaves `ema.w` as it was before: the program averages behind the update."""
+    found = record(step, changes)
+    update = found.tables[-1]
+    names = (*update.names, "ema.w")
+    digests = (*update.words(), 5000 + before)
+    return replace(
+        found, tables=(*found.tables[:-1], replace(update, names=names, digests=digests))
+    )
+
+
+def test_an_average_that_is_written_behind_the_update() -> None:
+    def straight():
+        side = rank_side([averaged(k, k) for k in range(6)])
+        steps = list(side.steps)
+        return replace(side, steps=iter(steps), reread=lambda: iter(steps))
+
+    def going_on(average: int):
+        update = table(Link.UPDATE, ("w", "b", "AdamW::exp_avg::w"), 2)
+        names, words = (*update.names, "ema.w"), (*update.words(), average)
+        init = TensorTable(link=Link.INIT, names=names, digests=words)
+        own = [replace(averaged(k, k), step=k - 3) for k in (3, 4)]
+        return rank_side(own, attempt=1, starts=[(0, (init,))])
+
+    # After step 2 the average is what step 3 found there.
+    found = diff_runs(run(straight()), run(going_on(5003), name="B"))
+    assert found.first is None
+    assert found.stats["last_agreed_step"] == 4
+    # One that was left out of the checkpoint is told.
+    found = diff_runs(run(straight()), run(going_on(77), name="B"))
+    assert found.first is not None
+    assert found.first.where.link == "init"

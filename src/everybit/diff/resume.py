@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
+from everybit.diff.late_writes import STATE_MARK, Late, written_late
 from everybit.diff.link_difference import compare_tables
 from everybit.diff.names import align
 from everybit.diff.side import SealedStep
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from everybit.diff.side import Configurations, RankSide
 
     Start = tuple[int, tuple[TensorTable, ...]]
-
-#: What the name of an optimizer state tensor holds and no parameter's name does.
-STATE_MARK: Final = "::"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +154,11 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
         return None
     begun = next(iter(resumed.reread()), None) if resumed.reread is not None else None
     found = None
+    late: Late | None = None
     for record in other.reread():
+        if late is not None and late.is_held(state, record):
+            return late.step
+        late = None
         if found is not None and begun is not None and _batches(record) == _batches(begun):
             return found
         updates = [table for table in record.tables if table.link is Link.UPDATE]
@@ -164,6 +166,8 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
             found = record.step
         elif found is not None:
             return found
+        else:
+            late = written_late(state, record)
     return found
 
 
