@@ -80,6 +80,8 @@ class BatchFacts:
         pairing: Rows of the batch that went astray; None where none did.
         truncated: Names of image files that end too early and were let through.
         handles: The code that reads samples handles exceptions.
+        inherited: Where the data set of a worker holds open what its parent had opened, and nothing
+            of its own in its place; None where that was not looked at.
     """
 
     streams: tuple[StreamFact, ...] = ()
@@ -91,3 +93,4 @@ class BatchFacts:
     pairing: Pairing | None = None
     truncated: tuple[str, ...] = ()
     handles: bool = False
+    inherited: tuple[str, ...] | None = None

@@ -10,6 +10,8 @@ from everybit.core.rule import rule
 from everybit.detect.batch_place import MAX_NAMED, facts_of_batch, name_samples, place_of_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from everybit.core.contents import SampleWords
     from everybit.core.finding import Finding
     from everybit.core.samples import SampleRecord
@@ -20,21 +22,69 @@ FEW: Final = 0.05
 LEAST: Final = 16
 #: Samples of which the first words are kept; 8 bytes a leaf and sample.
 MAX_KEPT: Final = 1 << 24
+#: Samples that are looked at once more where a plain attribute may explain them.
+MAX_WAITING: Final = 1 << 12
+#: Samples of a part that are asked whether they are of fewer bits than others.
+MAX_ROUNDED: Final = 1 << 8
+#: Samples, and share of a pass, that hold each other's labels from which on it is no chance.
+ENOUGH: Final = 8
+MANY: Final = 0.35
 _LABELS: Final = ("label", "labels", "target", "targets", "y", "class", "1")
 _DREW: Final = 1
 
 
 @dataclass(slots=True)
 class _Leaf:
+    """One part of the samples.
+
+    Attributes:
+        words: The first word of each sample; 0 where it was not read.
+        num_changed: Samples that differ though nothing explains it.
+        num_explained: Samples that differ, and the program had set something since.
+        num_alone: Of both, those of which no other part differs.
+        changed: The first that nothing explains.
+        explained: The first of the others.
+        waiting: Words of explained samples, and how often plain attributes had been set by then.
+        before: Sum of the first words of the samples that were read again in this pass.
+        now: Sum of their words in this pass.
+        num_again: How many these are.
+        num_differing: How many of them differ.
+    """
+
     words: Any
     num_changed: int = 0
+    num_explained: int = 0
+    num_alone: int = 0
     changed: list[int] = field(default_factory=list)
+    explained: list[int] = field(default_factory=list)
+    waiting: dict[int, tuple[int, int]] = field(default_factory=dict)
+    before: int = 0
+    now: int = 0
+    num_again: int = 0
+    num_differing: int = 0
+
+    @property
+    def is_permuted(self) -> bool:
+        """Whether the samples of this pass hold each other's first words.
+
+        Labels that a model gives are as many of each kind by chance where only some are others.
+        """
+        many = max(ENOUGH, MANY * self.num_again)
+        return self.num_differing >= many and (self.before - self.now) % (1 << 64) == 0
+
+    @property
+    def all_changed(self) -> list[int]:
+        """The first samples that differ."""
+        return [*self.changed, *self.explained][:MAX_NAMED]
 
 
 class SampleBook:
     """The words of a loader's samples as they were first read.
 
-    A sample is compared where no random stream that can be seen was drawn from, then or now.
+    A sample is compared where no random stream that can be seen was drawn from, then or now. What a
+    program sets between two passes (a plain attribute, an array, an object) may be what a sample
+    follows from: then the difference is explained. A plain attribute that is set once more, while
+    the sample stays as it is by then, explains nothing.
 
     Args:
         length: Samples of the data set; None where it has no length: then nothing is kept.
@@ -54,15 +104,28 @@ class SampleBook:
         self._flags: Any = None
         self._first: SampleRecord | None = None
         self._told: set[str] = set()
-        self._alone: dict[str, list[int]] = {}
+        self._num_rounded = 0
+        self._version: tuple[int, int] | None = None
 
-    def read(self, record: SampleRecord, samples: SampleWords, *, drew: bool) -> None:
+    def read(
+        self,
+        record: SampleRecord,
+        samples: SampleWords,
+        *,
+        drew: bool,
+        version: tuple[int, int] = (0, 0),
+        is_rounded: Callable[[str, int], bool] = lambda _path, _row: False,
+    ) -> None:
         """Take the samples of a batch.
 
         Args:
             record: The batch; without indices it is passed over.
             samples: Words of its samples.
             drew: A random stream was drawn from while they were read.
+            version: How often the program set plain attributes of the data set, and other things
+                that it holds.
+            is_rounded: Whether a sample's part, by its path and row, is of fewer bits than it was
+                in the first batch: it comes from a cache that keeps fewer.
         """
         indices = record.indices
         if not self._length or indices is None or record.hashed:
@@ -76,6 +139,8 @@ class SampleBook:
         where = np.array(indices, np.int64)
         if self._flags is None:
             self._flags = np.zeros(self._length, np.uint8)
+        if self._version is None:
+            self._version = version
         known = None
         differs = {}
         for path, words in zip(samples.paths, samples.words, strict=True):
@@ -89,6 +154,9 @@ class SampleBook:
             both = (before != 0) & (now != 0)
             known = both if known is None else known | both
             differs[path] = both & (before != now)
+            leaf.before += int(before[both].sum())
+            leaf.now += int(now[both].sum())
+            leaf.num_again += int(both.sum())
             leaf.words[where] = np.where(before == 0, now, before)
         if drew and known is None:
             self._flags[where] = _DREW
@@ -100,36 +168,56 @@ class SampleBook:
         if drew:
             self._flags[where] = _DREW
         for path, here in differs.items():
-            changed = where[here & steady]
-            if len(changed):
-                self._first = self._first or record
-                self._note(
-                    path, changed, [d[here & steady] for p, d in differs.items() if p != path]
-                )
+            rows = np.flatnonzero(here & steady).tolist()
+            if not rows:
+                continue
+            self._first = self._first or record
+            leaf, words = self._leaves[path], samples.words[samples.paths.index(path)]
+            leaf.num_differing += len(rows)
+            others = [other for name, other in differs.items() if name != path]
+            for row in rows:
+                # Where many differ it is no cache that was filled for a few.
+                if leaf.num_changed + leaf.num_explained < MAX_ROUNDED and is_rounded(path, row):
+                    self._num_rounded += 1
+                    continue
+                leaf.num_alone += not any(other[row] for other in others)
+                self._note(leaf, indices[row], words[row], version)
 
-    def judge(self, *, written: tuple[str, ...] = ()) -> list[Finding]:
+    def judge(
+        self,
+        *,
+        written: tuple[str, ...] = (),
+        set_last: tuple[str, ...] = (),
+        permuted: bool = False,
+    ) -> list[Finding]:
         """Return what is known at the end of an epoch.
 
         Args:
-            written: Arrays of the data set whose bytes changed while samples were read.
+            written: Arrays of the data set that were written while samples were read.
+            set_last: What the program set last in the data set.
+            permuted: The data set's own list of labels is another order of what it was.
         """
         found = []
+        if self._num_rounded:
+            self.unsettled = (
+                f"{self._num_rounded} samples read again hold values of fewer bits than at first:"
+                " a cache keeps them in a narrower type"
+            )
         for path, leaf in self._leaves.items():
-            if not leaf.num_changed or path in self._told or self._first is None:
+            number = leaf.num_changed + leaf.num_explained
+            is_permuted = leaf.is_permuted or permuted
+            leaf.before = leaf.now = leaf.num_again = leaf.num_differing = 0
+            if not number or path in self._told or self._first is None:
                 continue
             few = leaf.num_changed <= FEW * self.num_compared and self.num_compared >= LEAST
-            alone = self._alone.get(path, [])
-            is_label = path in _LABELS and len(self._leaves) > 1
-            if is_label and len(alone) == len(leaf.changed):
+            is_label = path in _LABELS and len(self._leaves) > 1 and leaf.num_alone == number
+            told = bool(written) or (few and leaf.num_changed > 0)
+            if is_label and (told or is_permuted):
                 found.append(_label_changed(self._first, leaf, path))
-            elif few or written:
+            elif told:
                 found.append(_changed(self._first, leaf, path, self.num_compared, written))
             else:
-                self.unsettled = (
-                    f"{leaf.num_changed} of {self.num_compared} samples read again differ: if they"
-                    " are augmented at random, by a stream that cannot be seen, that is as it"
-                    " should be"
-                )
+                self.unsettled = self._why(leaf, number, set_last, is_label=is_label)
                 continue
             self._told.add(path)
         return found
@@ -154,31 +242,64 @@ class SampleBook:
             return 0
         return int((next(iter(self._leaves.values())).words != 0).sum())
 
-    def _note(self, path: str, changed: Any, others: list[Any]) -> None:
-        leaf = self._leaves[path]
-        leaf.num_changed += len(changed)
-        room = max(0, MAX_NAMED - len(leaf.changed))
-        leaf.changed += [int(index) for index in changed[:room]]
-        alone = [
-            int(i) for place, i in enumerate(changed[:room]) if not any(o[place] for o in others)
-        ]
-        self._alone.setdefault(path, []).extend(alone)
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the words that are kept."""
+        return sum(int(leaf.words.nbytes) for leaf in self._leaves.values())
+
+    def let_go(self) -> None:
+        """Keep no words any more: the data set is gone. What was counted stays."""
+        self._leaves = {}
+        self._flags = None
+        self._length = 0
+
+    def _note(self, leaf: _Leaf, index: int, word: int, version: tuple[int, int]) -> None:
+        assert self._version is not None
+        # An array is written in some places only: it explains a sample, or does not, for good.
+        explained = version[1] != self._version[1]
+        if not explained and version != self._version:
+            last, plain = leaf.waiting.get(index, (word, version[0]))
+            explained = last != word or plain == version[0]
+            if len(leaf.waiting) < MAX_WAITING:
+                leaf.waiting[index] = (word, version[0])
+        named = leaf.explained if explained else leaf.changed
+        leaf.num_explained += explained
+        leaf.num_changed += not explained
+        if len(named) < MAX_NAMED and index not in named:
+            named.append(index)
+
+    def _why(self, leaf: _Leaf, number: int, set_last: tuple[str, ...], *, is_label: bool) -> str:
+        many = f"{number} of {self.num_compared} samples read again differ"
+        if leaf.num_explained:
+            by = f" ({', '.join(set_last[:3])})" if set_last else ""
+            return (
+                f"{many}, and the program had set something in the data set{by}: if they follow"
+                " from that, it is as it should be"
+            )
+        if is_label:
+            return f"{many} in their labels, which are no other order of what they were"
+        return (
+            f"{many}: if they are augmented at random, by a stream that cannot be seen, that is as"
+            " it should be"
+        )
 
 
 def _changed(
     record: SampleRecord, leaf: _Leaf, path: str, compared: int, written: tuple[str, ...]
 ) -> Finding:
     by = f"; {', '.join(written[:3])} was written while samples were read" if written else ""
+    number = leaf.num_changed + (leaf.num_explained if written else 0)
+    samples = leaf.all_changed if written else leaf.changed
     return rule("DAT406").finding(
-        f"{_which(leaf)} of {record.loader} {'holds' if leaf.num_changed == 1 else 'hold'} other"
-        f" bytes than when first read ({leaf.num_changed} of {compared} read again){by}",
-        where=place_of_batch(record, sample=leaf.changed[0]),
+        f"{_which(samples, number)} of {record.loader} {'holds' if number == 1 else 'hold'} other"
+        f" bytes than when first read ({number} of {compared} read again){by}",
+        where=place_of_batch(record, sample=samples[0]),
         evidence={
             "kind": "written" if written else "changed",
             **facts_of_batch(record),
             "leaf": path,
-            "samples": leaf.changed,
-            "num_changed": leaf.num_changed,
+            "samples": samples,
+            "num_changed": number,
             "num_compared": compared,
             "written": list(written),
         },
@@ -189,23 +310,24 @@ def _changed(
 
 
 def _label_changed(record: SampleRecord, leaf: _Leaf, path: str) -> Finding:
+    number, samples = leaf.num_changed + leaf.num_explained, leaf.all_changed
     return rule("DAT413").finding(
-        f"{_which(leaf)} of {record.loader} came with another label than when first read, the"
-        " input is the same",
-        where=place_of_batch(record, sample=leaf.changed[0]),
+        f"{_which(samples, number)} of {record.loader} came with another label than when first"
+        " read, the input is the same",
+        where=place_of_batch(record, sample=samples[0]),
         evidence={
             "kind": "label changed",
             **facts_of_batch(record),
             "leaf": path,
-            "samples": leaf.changed,
-            "num_changed": leaf.num_changed,
+            "samples": samples,
+            "num_changed": number,
         },
         severity=Severity.WARNING,
         certainty=Certainty.STRONG,
     )
 
 
-def _which(leaf: _Leaf) -> str:
-    if leaf.num_changed <= 4:
-        return name_samples(leaf.changed)
-    return f"{leaf.num_changed} samples"
+def _which(samples: list[int], number: int) -> str:
+    if number <= 4 and len(samples) == number:
+        return name_samples(samples)
+    return f"{number} samples"

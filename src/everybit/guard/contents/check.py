@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.boundary import Boundary
 from everybit.core.verdict import Checked, Coverage, Skipped
 from everybit.detect.handle_shared import Handle, judge_handles
 from everybit.detect.pairing_broken import PairingBroken
-from everybit.detect.sample_changed import SampleBook
 from everybit.detect.sample_swallowed import Swallowed
 from everybit.detect.worker_streams import WorkerStreams
 from everybit.guard.check import Check
 from everybit.guard.contents.across import Across
 from everybit.guard.contents.delivered import Delivered
-from everybit.guard.contents.memory import id_types, words_of, written_between
+from everybit.guard.contents.followed import FollowedLoader
+from everybit.guard.contents.memory import id_types
 from everybit.guard.contents.pauses import Pauses
 from everybit.guard.samples.delivery import EpochStart
 from everybit.probe.contents import survey
 from everybit.probe.contents.handles import kind_of, name_of, positions
-from everybit.probe.contents.labels import labels_of, shift_of
+from everybit.probe.contents.labels import shift_of
 from everybit.probe.digest import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from everybit.core.finding import Finding
-    from everybit.core.samples import EpochEnd, SampleRecord
-    from everybit.guard.contents.memory import Words
+    from everybit.core.samples import EpochEnd
     from everybit.guard.moment import Moment
     from everybit.guard.samples.delivery import Delivery
 
@@ -36,21 +34,8 @@ if TYPE_CHECKING:
 HANDLE_BATCHES: Final = (0, 1, 3, 7, 15, 31, 63)
 #: Batches of a pass whose labels are compared with the data set's own list.
 LABEL_BATCHES: Final = 2
-
-
-@dataclass(slots=True, eq=False)
-class _Loader:
-    """What is known of one loader."""
-
-    book: SampleBook
-    handles: dict[str, Any] = field(default_factory=dict)
-    at: dict[str, int | None] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
-    labels: Any = None
-    num_labelled: int = 0
-    words: Words = field(default_factory=dict)
-    last: SampleRecord | None = None
-    handles_errors: bool = False
+#: Lists that serve as data sets of which words are kept: when one is gone cannot be known.
+MAX_LISTS: Final = 16
 
 
 class ContentsCheck(Check):
@@ -73,7 +58,7 @@ class ContentsCheck(Check):
         self._pairing = PairingBroken()
         self._across = Across(rank=rank)
         self._pauses = Pauses(rank=rank)
-        self._loaders: dict[str, _Loader] = {}
+        self._loaders: dict[str, FollowedLoader] = {}
         self._begun: dict[str, int] = {}
         self._num_batches = 0
         self._unseen: dict[str, str] = {}
@@ -88,17 +73,14 @@ class ContentsCheck(Check):
         """Look at a data set before its workers are made."""
         self._begun[start.loader] = start.epoch
         found = survey(start.dataset)
+        self._let_go()
         known = self._loaders.get(start.loader)
         if known is None:
-            known = self._loaders[start.loader] = _Loader(SampleBook(start.promise.length))
-        known.handles = found.handles
-        known.at = positions(found.handles)
-        known.labels = labels_of(start.dataset)
-        known.num_labelled = 0
+            known = self._loaders[start.loader] = FollowedLoader(start.promise.length)
+        known.begins(start, found)
         self.id_types |= {
             f"{start.loader} {path}": dtype for path, dtype in id_types(found.arrays).items()
         }
-        known.words = words_of(found.arrays) if not start.promise.num_workers else {}
         findings = self._across.maps(start.loader, found.maps, step=start.step)
         # Told at once: the first step then waits for all ranks, and the first one can compare.
         findings += self._across.poll(step=start.step)
@@ -116,14 +98,12 @@ class ContentsCheck(Check):
         known = self._loaders.get(record.loader)
         if known is not None:
             known.last = record
-            findings += self._look_at_handles(known, delivery)
+            if facts is not None:
+                known.read(delivery, facts)
+            findings += self._look_at_handles(known, delivery, seen=facts is not None)
         if facts is None:
             self._unseen[record.loader] = "its batches are made past the loader's collate function"
             return findings
-        if known is not None:
-            known.handles_errors = facts.handles
-            if facts.samples is not None:
-                known.book.read(record, facts.samples, drew=facts.drew)
         findings += self._streams.judge(record, facts, reshuffles=delivery.promise.shuffle)
         findings += self._swallowed.judge(record, facts)
         findings += self._pairing.judge(record, facts, shift=self._shift(known, delivery))
@@ -137,11 +117,7 @@ class ContentsCheck(Check):
         findings = self._across.ended(end)
         if known is None or known.last is None:
             return findings
-        written: tuple[str, ...] = ()
-        if known.words:
-            now = words_of(survey(self._pauses.dataset_of(end.loader)).arrays)
-            written = written_between(known.words, now)
-        findings += known.book.judge(written=written)
+        findings += known.ends()
         if known.handles_errors and end.epoch == 0 and not known.book.num_drawn:
             findings += self._swallowed.judge_twins(
                 known.last, known.book.twins(), num_read=known.book.num_read
@@ -202,13 +178,21 @@ class ContentsCheck(Check):
         )
         return list(self.epoch_start(start))
 
-    def _look_at_handles(self, known: _Loader, delivery: Delivery) -> list[Finding]:
+    def _look_at_handles(
+        self, known: FollowedLoader, delivery: Delivery, *, seen: bool
+    ) -> list[Finding]:
         promise, record = delivery.promise, delivery.record
         if not known.handles or promise.num_workers < 2 or promise.method not in ("fork", ""):
             return []
         if record.batch not in HANDLE_BATCHES:
             return []
-        now = positions(known.handles)
+        handles = {
+            path: handle
+            for path, held in known.handles.items()
+            # Of batches that are made past us it is not known who reads through what.
+            if (handle := held()) is not None and (not seen or len(known.readers.get(path, ())) > 1)
+        }
+        now = positions(handles)
         if None in now.values():
             why = "positions of open files cannot be read on this system"
             self._unseen.setdefault(record.loader, why)
@@ -219,7 +203,7 @@ class ContentsCheck(Check):
                 name=name_of(handle),
                 moved=now.get(path) is not None and now[path] != known.at.get(path),
             )
-            for path, handle in known.handles.items()
+            for path, handle in handles.items()
             if path not in known.told
         ]
         found = judge_handles(
@@ -233,14 +217,26 @@ class ContentsCheck(Check):
         known.told |= {finding.evidence["attribute"] for finding in found}
         return found
 
-    def _shift(self, known: _Loader | None, delivery: Delivery) -> int:
+    def _let_go(self) -> None:
+        """Keep nothing of data sets that are gone, nor of more than some lists."""
+        lists = [known for known in self._loaders.values() if known.cannot_go]
+        for known in self._loaders.values():
+            if known.is_gone:
+                known.let_go()
+        for known in lists[:-MAX_LISTS]:
+            known.let_go()
+
+    def _shift(self, known: FollowedLoader | None, delivery: Delivery) -> int:
         indices = delivery.record.indices
-        if known is None or known.labels is None or indices is None or delivery.record.hashed:
+        if known is None or indices is None or delivery.record.hashed:
             return 0
-        if known.num_labelled >= LABEL_BATCHES or max(indices, default=0) >= len(known.labels):
+        if known.num_labelled >= LABEL_BATCHES:
+            return 0
+        labels = known.labels
+        if labels is None or max(indices, default=0) >= len(labels):
             return 0
         known.num_labelled += 1
         leaves = [leaf for _, leaf in flatten(delivery.batch)]
         if len(leaves) != 2 or getattr(leaves[1], "ndim", 0) != 1:
             return 0
-        return shift_of([float(value) for value in leaves[1].tolist()], indices, known.labels)
+        return shift_of([float(value) for value in leaves[1].tolist()], indices, labels)

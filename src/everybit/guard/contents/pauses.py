@@ -83,11 +83,6 @@ class Pauses:
         if known is not None and known.shuffles:
             known.left = state_of(known.generator)
 
-    def dataset_of(self, loader: str) -> Any:
-        """Return the data set of a loader; None where the loader is gone."""
-        known = self._loaders.get(loader)
-        return getattr(known.source(), "dataset", None) if known is not None else None
-
     def _moved(self, start: EpochStart, known: _Pauses, generator: Any) -> list[Finding]:
         if known.generator is not generator:
             return []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +53,55 @@ def position_of(handle: Any) -> int | None:
         if name == "pos":
             return int(value)
     return None
+
+
+_open: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+_opened_in: Final[list[int]] = []
+
+
+def note_inherited(handles: Mapping[str, Any]) -> None:
+    """Note what is open in this process: workers that are forked from it inherit that."""
+    _opened_in[:] = [os.getpid()]
+    for each in handles.values():
+        try:
+            _open.add(each)
+        except TypeError:  # It cannot be held weakly.
+            continue
+
+
+def inherited(handles: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the paths at which a worker's data set holds what its parent had opened.
+
+    A file that the data set holds once more, opened in the worker, is read through that: so it is
+    where each process has a handle of its own, by its number.
+
+    Args:
+        handles: What the data set holds open in this process, by path.
+    """
+    if not _opened_in or os.getpid() in _opened_in:
+        return ()
+    own = {_file_of(each) for each in handles.values() if not _is_noted(each)}
+    return tuple(
+        path
+        for path, each in handles.items()
+        if _is_noted(each) and (_file_of(each) is None or _file_of(each) not in own)
+    )
+
+
+def _is_noted(handle: Any) -> bool:
+    try:
+        return handle in _open
+    except TypeError:
+        return True
+
+
+def _file_of(handle: Any) -> tuple[int, int] | None:
+    """Return device and number of an open file; None of what is none."""
+    try:
+        held = os.fstat(handle.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return held.st_dev, held.st_ino
 
 
 def positions(handles: Mapping[str, Any]) -> dict[str, int | None]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from torch.utils.data import IterableDataset
 
 from everybit.core.contents import BatchFacts, Pairing, SampleWords, StreamFact
+from everybit.probe.contents.changes import Changes, changes_of
+from everybit.probe.contents.handles import inherited
 from everybit.probe.contents.nesting import Nesting, handles_errors
 from everybit.probe.contents.pairing import compare_rows
 from everybit.probe.contents.rows import sample_words
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Batches of an epoch, in each process, whose rows are compared with their samples.
 PAIRED_BATCHES: Final = 4
+#: Batches of a worker behind which it looks at what it holds open.
+HANDLE_BATCHES: Final = (0, 1, 3, 7, 15, 31, 63)
 #: Samples of a batch that get words of their own.
 MAX_SAMPLES: Final = 4096
 #: Leaves of a sample that are told apart; of one with more none is.
@@ -81,8 +85,15 @@ class ContentsProbe:
         self._truncated = Truncated()
         quiet = in_worker and not self._iterable
         self._streams = Streams(generators or {}, quiet_between=quiet)
+        # Forked workers may read through what the data set has open.
+        self._open_in = dataset if in_worker else None
+        self._changes: Changes | None = None
         try:
             found = survey(dataset)
+            if not found.handles:
+                self._open_in = None
+            if not in_worker:
+                self._changes = changes_of(dataset)
             known = {id(each) for each in found.generators.values()}
             more = {n: g for n, g in (generators or {}).items() if id(g) not in known}
             self._streams = Streams(found.generators | more, quiet_between=quiet)
@@ -96,6 +107,8 @@ class ContentsProbe:
         self._call(self._streams.begin)
         if not self._failed:
             self._call(self._truncated.begin)
+        if self._changes is not None and not self._failed:
+            self._call(self._changes.begin)
 
     def fetched(self, samples: Sequence[Any], *, keeps_rows: bool = False) -> None:
         """Look at what the dataset gave, in order, before collate gets it.
@@ -136,6 +149,7 @@ class ContentsProbe:
         except Exception:  # Whatever it is, the batch goes on without us.
             self._failed = True
             self.passes_samples = self.passes_batch = False
+            self.sample_words, self.batch_word = (), 0
             self.close()
             return None
 
@@ -145,6 +159,8 @@ class ContentsProbe:
         return first or self._iterable or self._num_batches % EVERY == 0
 
     def _fetched(self, samples: Sequence[Any], keeps_rows: bool) -> None:
+        if self._changes is not None:
+            self._changes.end()
         self._drew, self._moved = self._streams.end()
         self._samples = samples
         self.passes_samples = len(samples) > MAX_SAMPLES or not self._is_chosen()
@@ -177,7 +193,13 @@ class ContentsProbe:
             pairing=pairing,
             truncated=self._truncated.take(),
             handles=self._handles,
+            inherited=self._inherited(),
         )
+
+    def _inherited(self) -> tuple[str, ...] | None:
+        if self._open_in is None or self._num_batches not in HANDLE_BATCHES:
+            return None
+        return inherited(survey(self._open_in).handles)
 
 
 def _told_apart(words: SampleWords | None) -> SampleWords | None:

@@ -54,6 +54,7 @@ class Survey:
         maps: Maps from labels to numbers, and lists of classes as such maps.
         arrays: Arrays and tensors on the CPU.
         datasets: The dataset, and those within it.
+        holders: The dataset and the objects within it that hold attributes.
     """
 
     generators: dict[str, Any] = field(default_factory=dict)
@@ -61,13 +62,18 @@ class Survey:
     maps: dict[str, dict[str, int]] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
     datasets: dict[str, Any] = field(default_factory=dict)
+    holders: dict[str, Any] = field(default_factory=dict)
 
 
 def survey(dataset: Any) -> Survey:
     """Look a dataset through; costs about a millisecond, once an epoch and process."""
     found = Survey()
     found.datasets["dataset"] = dataset
+    if _holds_attributes(dataset):
+        found.holders["dataset"] = dataset
     for path, value in _walk(dataset, "dataset"):
+        if _holds_attributes(value):
+            found.holders[path] = value
         if isinstance(value, _GENERATORS) and not isinstance(value, random.SystemRandom):
             found.generators[path] = value
         elif isinstance(value, (np.ndarray, torch.Tensor)):
@@ -130,6 +136,15 @@ def _entries(holder: Any) -> Iterator[tuple[str, Any]]:
         held = getattr(holder, "__dict__", None)
         if isinstance(held, dict):
             yield from list(held.items())
+
+
+def _holds_attributes(value: Any) -> bool:
+    """Whether it has attributes that a program sets, and can be held weakly."""
+    if isinstance(value, (*_GENERATORS, np.ndarray, torch.Tensor, io.IOBase, types.FunctionType)):
+        return False
+    if not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    return getattr(type(value), "__weakrefoffset__", 0) != 0
 
 
 def _is_handle(value: Any) -> bool:
