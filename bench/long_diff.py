@@ -3,16 +3,18 @@
     python -m bench.long_diff [--steps 100000] [--modules 100] [--place /dev/shm] [--write]
 
 Two records are written that differ in one output of the last step, and one more pair with block
-sums at every 16th step. Each pair is compared in a process of its own. Its wall time is set against
-that of a process that does no more than read both files and hash them (XXH3): that ratio hardly
-depends on the machine, as long as nothing else runs on it. Writes `bench/results/long-diff.json`;
-`--write` puts the table into `docs/benchmarks.md`.
+sums at every 16th step. Each pair is compared in a process of its own. Its CPU time is set against
+that of a process that does no more than read both files and hash them (XXH3): of all that was
+measured this depends least on the machine and on what else runs there. Wall times are kept with the
+load under which they were taken. Writes `bench/results/long-diff.json`; `--write` puts the table
+into `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -169,7 +171,7 @@ def markdown(result: dict[str, Any]) -> str:
         "`python -m bench.long_diff` compares two records that differ in one output of the last",
         f"step (commit {result['commit']}).",
         "",
-        "| record | values compared | a record | found | times reading and hashing both | memory |",
+        "| record | values compared | size | found | CPU, times reading and hashing both | memory |",
         "|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
@@ -178,7 +180,7 @@ def markdown(result: dict[str, Any]) -> str:
         found = "yes" if row["found"] else "no"
         lines.append(
             f"| {what} | {row['values']:,} | {row['record_mb']:,.0f} MiB | {found} "
-            f"| {row['times_reading']} | {row['peak_mb']:,.0f} MiB |"
+            f"| {row['cpu_times_reading']} | {row['peak_mb']:,.0f} MiB |"
         )
     return "\n".join(lines)
 
@@ -212,7 +214,13 @@ def main() -> None:
         text=True,
         check=False,
     ).stdout.strip()
-    result = {"commit": commit, "python": platform.python_version(), "rows": rows}
+    result = {
+        "commit": commit,
+        "python": platform.python_version(),
+        "load": [round(each, 1) for each in os.getloadavg()],
+        "cpus": os.cpu_count(),
+        "rows": rows,
+    }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if given.write:
         write_section(markdown(result))
