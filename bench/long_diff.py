@@ -171,7 +171,7 @@ def markdown(result: dict[str, Any]) -> str:
         "`python -m bench.long_diff` compares two records that differ in one output of the last",
         f"step (commit {result['commit']}).",
         "",
-        "| record | values compared | size | found | CPU, times reading and hashing both | memory |",
+        "| record | values compared | size | found | CPU time over that of reading | memory |",
         "|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
