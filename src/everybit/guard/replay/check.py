@@ -11,6 +11,7 @@ from everybit.core.boundary import Boundary
 from everybit.core.mismatch import Cause
 from everybit.detect.compute_mismatch import judge_mismatch, judge_unrepeatable
 from everybit.guard.check import Check
+from everybit.guard.meeting import job_ranks
 from everybit.guard.replay.compare import Difference, compare
 from everybit.guard.replay.investigate import (
     damaged_output,
@@ -115,7 +116,10 @@ class ReplayCheck(Check):
         if step != finding.where.step:
             outcome = _NOT_RECORDED
         message = finding.message
-        if outcome == EXACTLY:
+        if outcome == EXACTLY and job_ranks()[1] > 1:
+            message += "; this rank's part gives the same bits when it is computed again: not its"
+            message += " device, look at the data, or at what other ranks tell"
+        elif outcome == EXACTLY:
             message += "; computed again it gives the same bits: not the device, look at the data"
         evidence = {**finding.evidence, "replayed": outcome}
         return replace(finding, message=message, evidence=evidence)

@@ -3,7 +3,9 @@
 A gradient is doubted when backward is over: its graph is gone, and no node of it was watched. What
 is there still is what went in (inputs, weights, the gradients that came into the outputs) and what
 came out: the outputs, and a fingerprint of every gradient as backward left it. So the calls of the
-step are made again, forward and backward, and added up as autograd does.
+step are made again, forward and backward, and added up as autograd does. Where other ranks put into
+the gradients, or hooks of the program may change them, fingerprints are taken of what comes to the
+parameters first (`incoming`): that is this process's own.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from everybit.guard.meeting import job_ranks
+from everybit.guard.replay.incoming import Incoming
 from everybit.guard.replay.repeat import CannotRepeatError, again, gradients_aside
 from everybit.guard.replay.values import cut_off, differ, kept, on_host, tensors_in, word_of
 from everybit.probe.digest import memory_words, readable
 from everybit.probe.memory import version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from everybit.guard.readout import Word
     from everybit.guard.replay.record import CallRecord, Recorder
@@ -72,6 +75,7 @@ class LateCalls:
         self._words_now = words
         self._calls: list[_Call] = []
         self._hooks: list[Any] = []
+        self._incoming = Incoming(affordable.spend, self.lose)
         self._words: dict[int, int] | None = None
         self._filled: set[int] | None = None
         self._number = 0
@@ -93,10 +97,15 @@ class LateCalls:
         """
         began = time.perf_counter()
         self._number += 1
+        self._incoming.number = self._number
+        several = job_ranks()[1] > 1
         for recorder in recorders:
             module = recorder.record.module()
-            if self._filled is None and module is not None:
-                self._filled = {id(p) for p in module.parameters() if p.grad is not None}
+            if module is not None:
+                parameters = list(module.parameters())
+                if self._filled is None:
+                    self._filled = {id(p) for p in parameters if p.grad is not None}
+                self._incoming.watch(p for p in parameters if several or _has_hooks(p))
             self._take(recorder)
         self._affordable.spend(time.perf_counter() - began)
 
@@ -119,6 +128,7 @@ class LateCalls:
             hook.remove()
         for call in self._calls:
             call.recorder.close()
+        self._incoming.clear()
         self._calls, self._hooks = [], []
         self._words, self._filled = None, None
         self._number, self._left, self._lost = 0, MAX_BYTES, ""
@@ -133,11 +143,9 @@ class LateCalls:
         if self._lost:
             return Late(f"not replayed: {self._lost}")
         wanted = [(name, p) for name, p in parameters if p.grad is not None]
-        if not self._words or not wanted:
+        if not wanted or not (self._words or all(p in self._incoming for _, p in wanted)):
             return Late("not replayed: no gradient of it was marked")
-        if job_ranks()[1] > 1:
-            return Late("not replayed: its gradients are joined with those of other ranks")
-        if any(p._backward_hooks for _, p in wanted):
+        if any(_has_hooks(p) and p not in self._incoming for _, p in wanted):
             return Late("not replayed: hooks of the program may change its gradients")
         try:
             for call in self._calls:
@@ -162,36 +170,50 @@ class LateCalls:
 
     def _differing(self, wanted: Sequence[tuple[str, torch.Tensor]]) -> list[tuple[str, int]]:
         """Return the names of gradients that come out otherwise, with the words they have then."""
-        assert self._words is not None
-        totals = self._totals()
+        passes = {number: self._sums(number) for number in range(1, self._number + 1)}
+        totals = self._totals(passes)
         found = []
         for name, parameter in wanted:
-            total, word = totals.get(id(parameter)), self._words.get(id(parameter))
-            if total is None or word is None:
-                raise CannotRepeatError(f"the gradient of {name} came from elsewhere as well")
-            if not readable(total):
-                raise CannotRepeatError(f"the gradient of {name} has no plain bytes")
-            now = memory_words([total])[0]
-            if now != word:
-                found.append((name, now))
+            if parameter in self._incoming:
+                pairs = [
+                    (sums.get(id(parameter)), self._incoming.word(parameter, number))
+                    for number, sums in passes.items()
+                ]
+                pairs = [pair for pair in pairs if pair != (None, None)]
+            else:
+                words = self._words or {}
+                pairs = [(totals.get(id(parameter)), words.get(id(parameter)))]
+            for gradient, word in pairs or [(None, None)]:
+                if gradient is None or word is None:
+                    raise CannotRepeatError(f"the gradient of {name} came from elsewhere as well")
+                if not readable(gradient):
+                    raise CannotRepeatError(f"the gradient of {name} has no plain bytes")
+                now = memory_words([gradient])[0]
+                if now != word:
+                    found.append((name, now))
+                    break
         return found
 
-    def _totals(self) -> Tensors:
+    def _sums(self, number: int) -> Tensors:
+        """Return the gradients of one backward pass, added up as autograd adds them."""
+        sums: Tensors = {}
+        passing = [call for call in self._calls if number in call.seeds]
+        cast = any(_is_cast(call.recorder.record) for call in passing)
+        if cast and len(passing) > 1:
+            raise CannotRepeatError("autocast casts weights once for several calls")
+        # Autograd goes backward: what was computed last comes first.
+        for call in reversed(passing):
+            for key, gradient in _contributions(call, number).items():
+                sums[key] = sums[key] + gradient if key in sums else gradient
+        return sums
+
+    def _totals(self, passes: Mapping[int, Tensors]) -> Tensors:
         """Return the gradients of the step, added up as autograd adds them."""
         totals: Tensors = {}
-        for number in range(1, self._number + 1):
-            sums: Tensors = {}
-            passing = [call for call in self._calls if number in call.seeds]
-            cast = any(_is_cast(call.recorder.record) for call in passing)
-            if cast and len(passing) > 1:
-                raise CannotRepeatError("autocast casts weights once for several calls")
-            # Autograd goes backward: what was computed last comes first.
-            for call in reversed(passing):
-                for key, gradient in _contributions(call, number).items():
-                    sums[key] = sums[key] + gradient if key in sums else gradient
+        for sums in passes.values():
             for key, gradient in sums.items():
                 if key in totals:
-                    totals[key] += gradient
+                    totals[key] = totals[key] + gradient
                 else:
                     filled = self._filled is not None and key in self._filled
                     # Zeros that were there make a zero of one with a sign.
@@ -283,6 +305,12 @@ def _contributions(call: _Call, number: int) -> Tensors:
             )
     pairs = zip(leaves, found, strict=True)
     return {id(leaf): gradient for leaf, gradient in pairs if gradient is not None}
+
+
+def _has_hooks(parameter: torch.Tensor) -> bool:
+    """Whether hooks of the program may change a gradient, on its way in or behind it."""
+    behind = getattr(parameter, "_post_accumulate_grad_hooks", None)
+    return bool(parameter._backward_hooks or behind)
 
 
 def _is_cast(record: CallRecord) -> bool:
