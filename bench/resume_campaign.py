@@ -18,10 +18,10 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tests.examples.harness import perform
+from tests.examples.harness import Performance, perform
 from tests.examples.repertoire import REPERTOIRE, Example, example
 from tests.examples.resuming import (
     NOT_RESUMED,
@@ -31,37 +31,44 @@ from tests.examples.resuming import (
     told_by_everybit,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ROOT = Path(__file__).parent.parent
 #: Ways of saving: with the Guard's state, and as the script does alone.
 WAYS = ("with the Guard's state", "by itself")
+#: The example that saves its own Guard's state.
+OWN = "guarded_loop"
+EVERY = (*REPERTOIRE, example(OWN))
+#: Examples that are tried in forks of one process.
+TOGETHER = 6
 
 
-def try_example(tried: Example, seeds: int, place: Path) -> dict[str, Any]:
-    """Run one example straight, killed and resumed, in both ways; return what came of it."""
-    ways = WAYS[:1] if tried.name == "guarded_loop" else WAYS
-    plan = [(way, seed) for way in ways for seed in range(seeds)]
-    jobs = [
-        job
-        for way, seed in plan
-        for job in jobs_of(
-            tried, place / f"{way == WAYS[0]}-{seed}", held=way == WAYS[0], seed=seed
-        )
-    ]
-    done = iter(perform(jobs, preload=tried.preload, timeout_s=3600))
+def try_examples(examples: list[Example], seeds: int, place: Path) -> list[dict[str, Any]]:
+    """Run examples straight, killed and resumed in both ways; return what came of each."""
+    jobs = []
+    for each in examples:
+        for seed in range(seeds):
+            there = place / f"{each.name}-{seed}"
+            jobs += jobs_of(each, there / "held", seed=seed)
+            if each.name != OWN:
+                # The straight run is the same, whatever is saved on the way.
+                jobs += jobs_of(each, there / "alone", held=False, seed=seed)[1:]
+    done = iter(perform(jobs, preload=examples[0].preload, timeout_s=3600))
+    return [_judge(each, done, seeds) for each in examples]
+
+
+def _judge(tried: Example, done: Iterator[Performance], seeds: int) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    for way, seed in plan:
-        three = Three(straight=next(done), killed=next(done), resumed=next(done))
-        problems = problems_resumed(tried, three)
-        if told.get(way, {}).get("problems"):
-            told[way]["seeds_exact"] += not problems
-            continue  # The first seed that shows it is enough to be told of.
-        before = told.get(way, {}).get("seeds_exact", 0)
-        told[way] = {
-            "seeds_exact": before + (not problems),
-            "problems": problems,
-            "everybit": told_by_everybit(three),
-        }
-        told[way]["seed"] = seed
+    for seed in range(seeds):
+        straight = next(done)
+        for way in WAYS[: 1 if tried.name == OWN else 2]:
+            three = Three(straight=straight, killed=next(done), resumed=next(done))
+            problems = problems_resumed(tried, three)
+            kept = told.setdefault(way, {"seeds_exact": 0, "problems": []})
+            kept["seeds_exact"] += not problems
+            if not kept["problems"]:  # The first seed that shows one is enough to be told of.
+                kept |= {"problems": problems, "everybit": told_by_everybit(three), "seed": seed}
     return {"example": tried.name, "script": tried.script, "args": list(tried.args), **told}
 
 
@@ -71,45 +78,59 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="names of examples")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    known = {}
+    known: dict[str, dict[str, Any]] = {}
+    summary: dict[str, Any] = {}
     if args.only and args.out and args.out.exists():  # The others stay as they are kept.
         known = {each["example"]: each for each in json.loads(args.out.read_text())["results"]}
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
     began = time.time()
-    results = []
-    for each in (*REPERTOIRE, example("guarded_loop")):
-        if each.name in NOT_RESUMED or (args.only and each.name not in args.only):
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            results.append(try_example(each, args.seeds, Path(place)) | {"commit": commit})
-        for way in WAYS:
-            told = results[-1].get(way)
-            if told is not None:
-                print(f"{each.name}, {way}: {told['seeds_exact']}/{args.seeds}", end=" ")
-                print("; ".join(told["problems"]) or "exact", told["everybit"], flush=True)
-    known |= {each["example"]: each for each in results}
-    order = [each.name for each in (*REPERTOIRE, example("guarded_loop"))]
+    results: list[dict[str, Any]] = []
+    rounds: dict[tuple[str, ...], list[Example]] = {}
+    for each in EVERY:
+        if each.name not in NOT_RESUMED and (not args.only or each.name in args.only):
+            rounds.setdefault(each.preload, []).append(each)
+    for examples in rounds.values():
+        for start in range(0, len(examples), TOGETHER):
+            part = examples[start : start + TOGETHER]
+            with tempfile.TemporaryDirectory() as place:
+                fresh = try_examples(part, args.seeds, Path(place))
+            results += [result | {"commit": commit} for result in fresh]
+            for result in fresh:
+                for way in WAYS:
+                    if way in result:
+                        told = "; ".join(result[way]["problems"]) or "exact"
+                        print(result["example"], way, told, result[way]["everybit"], flush=True)
+            if args.out:
+                known |= {each["example"]: each for each in results}
+                summary = _summary(known, commit, args.seeds, time.time() - began)
+                args.out.write_text(json.dumps(summary, indent=1) + "\n")
+    print({key: value for key, value in summary.items() if key != "results"})
+
+
+def _summary(
+    known: dict[str, dict[str, Any]], commit: str, seeds: int, duration_s: float
+) -> dict[str, Any]:
+    order = [each.name for each in EVERY]
     results = sorted(known.values(), key=lambda each: order.index(each["example"]))
-    summary = {
+    return {
         "what": "examples killed after step 10 of 20 and gone on with, against 20 steps",
         "commit": commit,
-        "seeds": list(range(args.seeds)),
+        "seeds": list(range(seeds)),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "duration_s": round(time.time() - began),
+        "duration_s": round(duration_s),
         "not_resumed": NOT_RESUMED,
         "examples": len(results),
-        "exact_with_the_guard": sum(r[WAYS[0]]["seeds_exact"] == args.seeds for r in results),
-        "exact_by_itself": sum(
-            r[WAYS[1]]["seeds_exact"] == args.seeds for r in results if WAYS[1] in r
-        ),
+        **{
+            f"exact {way}": sum(
+                each[way]["seeds_exact"] == seeds for each in results if way in each
+            )
+            for way in WAYS
+        },
         "results": results,
     }
-    if args.out:
-        args.out.write_text(json.dumps(summary, indent=1) + "\n")
-    print({key: value for key, value in summary.items() if key != "results"})
 
 
 if __name__ == "__main__":
