@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everybit.core.atomic import check_writable
 from everybit.core.errors import PathError, UsageError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
-from everybit.source.baseline import read_baseline, without_known, write_baseline
+from everybit.source.baseline import check_place, read_baseline, without_known, write_baseline
 from everybit.source.linting import lint_files
 from everybit.source.walking import walk_files
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from everybit.source.linting import Linted, Told
+    from everybit.source.mending import Mended
+    from everybit.source.walking import Found
 
 
 def lint(
@@ -62,7 +63,7 @@ def lint(
         require_libcst()
     known = Path(baseline) if baseline is not None else None
     if known is not None and update_baseline:
-        check_writable(known)
+        check_place(known)
     counts = read_baseline(known) if known is not None and not update_baseline else None
     began = time.perf_counter()
     look = _look(paths, exclude, progress)
@@ -150,10 +151,9 @@ def _mend(
 ) -> tuple[dict[str, Any], list[Skipped]]:
     from everybit.source.mending import mend
 
-    mended, refused = mend(linted, told, _roots(paths))
+    mended, refused = mend(linted, told, _roots(paths), named=[Path(path) for path in paths])
     if write:
-        for each in mended:
-            each.write()
+        mended = _write(mended, refused)
     stats = {
         "fixed_files" if write else "fixable_files": len(mended),
         "diff": "".join(each.diff for each in mended),
@@ -162,3 +162,22 @@ def _mend(
         Skipped(what=f"fixing {found.shown}", why=why, promised=False) for found, why in refused
     ]
     return stats, skipped
+
+
+def _write(mended: list[Mended], refused: list[tuple[Found, str]]) -> list[Mended]:
+    """Write the files; return those that were, and add the others to `refused`."""
+    written: list[Mended] = []
+    for each in mended:
+        try:
+            why = each.write()
+        except PathError as error:
+            if not written:
+                raise
+            done = f"{len(written)} other file{'s' * (len(written) > 1)} fixed before it"
+            todo = f"{done}; {error.todo}" if error.todo else done
+            raise PathError(error.what, where=error.where, todo=todo) from error
+        if why:
+            refused.append((each.found, why))
+        else:
+            written.append(each)
+    return written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections import Counter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from everybit.source.linting import Told
 
 SCHEMA: Final = "everybit.baseline/1"
+#: What every version of it has near its start, and a damaged one mostly has still.
+_MARK: Final = b"everybit.baseline/"
+_FIRST: Final = 4096
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 #: Rule, path from the baseline's folder, function or class around, and the line of source without
@@ -32,8 +36,7 @@ def read_baseline(path: Path) -> Counter[Key]:
         UsageError: It is no baseline.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        data = _read(path, _MAX_BYTES + 1)
     except FileNotFoundError:
         raise PathError(
             "no such baseline", where=str(path), todo="write it first, with --write-baseline"
@@ -42,15 +45,35 @@ def read_baseline(path: Path) -> Counter[Key]:
         raise PathError.from_os_error(error, path) from error
     try:
         document: Any = json.loads(data.decode("utf-8-sig")) if len(data) <= _MAX_BYTES else None
-        if document["schema"] != SCHEMA:
-            raise ValueError("another schema")
-        return Counter({_key(entry): int(entry.get("count", 1)) for entry in document["findings"]})
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        schema = document["schema"]
+        if schema != SCHEMA:
+            raise ValueError(f"it says {str(schema)[:40]!r}")
+        known: Counter[Key] = Counter()
+        for entry in document["findings"]:
+            known[_key(entry)] += _count(entry)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        said = f": {error}" if str(error).startswith("it says") else ""
         raise UsageError(
-            f"no baseline of the form {SCHEMA}",
+            f"no baseline of the form {SCHEMA}{said}",
             where=str(path),
             todo="write it anew with --write-baseline",
         ) from None
+    return known
+
+
+def _read(path: Path, most: int) -> bytes:
+    """Return up to so many bytes of a file; a pipe would be waited for."""
+    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+        raise OSError("is not a regular file")
+    with path.open("rb") as file:
+        return file.read(most)
+
+
+def _count(entry: dict[str, Any]) -> int:
+    count = entry.get("count", 1)
+    if type(count) is not int or count < 1:
+        raise ValueError("no count")
+    return count
 
 
 def _key(entry: dict[str, Any]) -> Key:
@@ -60,13 +83,32 @@ def _key(entry: dict[str, Any]) -> Key:
     return key
 
 
+def check_place(path: Path) -> None:
+    """Test that a baseline can be written to a place, and takes nothing else's.
+
+    Raises:
+        PathError: It cannot be written.
+        UsageError: Something else lies there.
+    """
+    check_writable(path)
+    try:
+        head = _read(path, _FIRST) if path.exists() else b""
+    except OSError as error:
+        raise PathError.from_os_error(error, path) from error
+    if head.strip() and _MARK not in head:
+        raise UsageError(
+            "is no baseline, and would be lost", where=str(path), todo="name another file"
+        )
+
+
 def write_baseline(path: Path, told: Iterable[Told]) -> None:
     """Write the findings as a baseline, whole or not at all.
 
     Raises:
         PathError: It cannot be written.
+        UsageError: Something else lies there.
     """
-    check_writable(path)
+    check_place(path)
     counts = Counter(key_of(each, path) for each in told)
     entries = []
     for (rule, where, around, source), count in sorted(counts.items()):

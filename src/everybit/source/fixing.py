@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.errors import UsageError
-from everybit.source.hit import InsertBefore, InsertFirst, ReplaceExpression, SetArgument
+from everybit.source.hit import SetArgument
 from everybit.source.reading import lines_of
+from everybit.source.same_code import differs_by, node_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +31,15 @@ def require_libcst() -> None:
 def apply_fixes(text: str, fixes: Sequence[Fix]) -> str | None:
     """Return the text with fixes carried out; None where one cannot be placed exactly.
 
+    The new text is proved to be the old one but for these fixes, by its syntax tree and comments.
+
     Args:
         text: Python source that parses.
         fixes: Fixes of places in this text.
     """
     import libcst as cst
 
-    from everybit.source.rewriting import rewrite
+    from everybit.source.rewriting import BLANKS, rewrite
 
     lines = lines_of(text)
     wanted: dict[Span, list[Edit]] = {}
@@ -53,11 +55,10 @@ def apply_fixes(text: str, fixes: Sequence[Fix]) -> str | None:
         return None
     if changed is None or changed == text:
         return None
-    try:
-        ast.parse(changed)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return changed
+    # The library drops blanks at the end, and a line end of the old Macintosh.
+    changed = changed.rstrip(BLANKS) + text[len(text.rstrip(BLANKS)) :]
+    edits = [edit for fix in fixes for edit in fix.edits]
+    return changed if differs_by(text, changed, edits, imports) else None
 
 
 def _is_certain(edit: Edit) -> bool:
@@ -69,16 +70,7 @@ def _is_certain(edit: Edit) -> bool:
 
 
 def _span(edit: Edit, lines: Sequence[str]) -> Span:
-    node: Any
-    match edit:
-        case SetArgument():
-            node = edit.call
-        case ReplaceExpression():
-            node = edit.node
-        case InsertBefore():
-            node = edit.statement
-        case InsertFirst():
-            node = edit.block
+    node: Any = node_of(edit)
     return (
         node.lineno,
         _characters(lines, node.lineno, node.col_offset),

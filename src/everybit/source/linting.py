@@ -213,6 +213,8 @@ def _span(module: Module, hit: Hit) -> tuple[int, int]:
     line, _ = _place(hit)
     if hit.node is None:
         return line, line
+    for decorator in getattr(hit.node, "decorator_list", ()):  # a comment stands above them all
+        line = min(line, decorator.lineno)
     last = getattr(hit.node, "end_lineno", line) or line
     if isinstance(hit.node, ast.expr | ast.keyword | ast.arg | ast.alias):
         statement = module.enclosing(hit.node, ast.stmt)
@@ -283,7 +285,7 @@ def _comments(text: str) -> list[tuple[int, int]] | None:
     try:
         return [
             token.start
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline)
             if token.type == tokenize.COMMENT
         ]
     except (tokenize.TokenError, SyntaxError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,27 +44,47 @@ class Mended:
         """The change as a unified diff."""
         name = self.found.shown
         lines = difflib.unified_diff(
-            self.before.splitlines(keepends=True),
-            self.after.splitlines(keepends=True),
+            _lines(self.before),
+            _lines(self.after),
             f"a/{name.lstrip('/')}",
             f"b/{name.lstrip('/')}",
         )
         return "".join(
-            line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n"
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
             for line in lines
         )
 
-    def write(self) -> None:
+    def write(self) -> str:
         """Put the new text in the file's place.
+
+        Returns:
+            Why it was not done; empty where it was.
 
         Raises:
             PathError: It cannot be written; the old text is untouched.
         """
-        write_atomically(self.found.path, self.after.encode(self.encoding))
+        path = self.found.path
+        try:
+            now = path.read_bytes()
+        except OSError as error:
+            return f"it cannot be read again ({(error.strerror or str(error)).lower()})"
+        if now != self.before.encode(self.encoding):
+            return "it has changed meanwhile"
+        write_atomically(path, self.after.encode(self.encoding))
+        return ""
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text as `patch` counts them: a form feed ends none."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def mend(
-    linted: Linted, told: Sequence[Told], roots: tuple[Path, ...]
+    linted: Linted,
+    told: Sequence[Told],
+    roots: tuple[Path, ...],
+    *,
+    named: Sequence[Path] = (),
 ) -> tuple[list[Mended], list[tuple[Found, str]]]:
     """Return the files as the fixes make them, and those that cannot be fixed, with why.
 
@@ -73,6 +94,7 @@ def mend(
         linted: What the checks came to.
         told: The findings to fix.
         roots: Folders that were asked about.
+        named: Files that were asked about by their own name, links too.
     """
     by_file: dict[Path, list[Told]] = {}
     for each in told:
@@ -83,7 +105,9 @@ def mend(
     for path, wanted in by_file.items():
         file = linted.files.get(path)
         found = wanted[0].found
-        new = _mended(found, file, wanted) if file is not None else "it was not parsed"
+        new: Mended | str = _closed(found, roots, named)
+        if not new:
+            new = _mended(found, file, wanted) if file is not None else "it was not parsed"
         if isinstance(new, Mended):
             why = _doubt(linted, new, wanted, roots)
             if not why:
@@ -93,6 +117,18 @@ def mend(
             why = new
         refused.append((found, why))
     return mended, refused
+
+
+def _closed(found: Found, roots: Sequence[Path], named: Sequence[Path]) -> str:
+    """Return why a file is not ours to write; empty where it is."""
+    path = found.path
+    if path.is_symlink() and path not in named:
+        place = path.resolve()
+        if not any(place.is_relative_to(root.resolve()) for root in roots):
+            return f"it is a link to {place}, outside of what was named"
+    if not path.stat().st_mode & 0o222:
+        return "it is read-only"
+    return ""
 
 
 def _mended(found: Found, file: SourceFile, wanted: Sequence[Told]) -> Mended | str:

@@ -71,6 +71,20 @@ def _code_cells(text: str) -> list[list[str]] | Refused:
         document: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         return Refused(f"no notebook: not JSON ({' '.join(str(error).split())[:120]})")
+    cells = code_cells(document)
+    if isinstance(cells, Refused):
+        return cells
+    found: list[list[str]] = []
+    for cell in cells:
+        source = source_of(cell)
+        if source is None:
+            return Refused("no notebook: the source of a cell is no text")
+        found.append(lines_of(source))
+    return found
+
+
+def code_cells(document: Any) -> list[dict[str, Any]] | Refused:
+    """Return the code cells of a notebook's JSON, in order."""
     if not isinstance(document, dict):
         return Refused("no notebook: the JSON is not an object")
     cells = document.get("cells")
@@ -87,17 +101,15 @@ def _code_cells(text: str) -> list[list[str]] | Refused:
             return Refused("no notebook: it holds no cells")
     if not isinstance(cells, list) or len(cells) > _MAX_CELLS:
         return Refused("no notebook: its cells cannot be read")
-    found: list[list[str]] = []
-    for cell in cells:
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        source = cell.get("source", cell.get("input", ""))
-        if isinstance(source, list):
-            source = "".join(part for part in source if isinstance(part, str))
-        if not isinstance(source, str):
-            return Refused("no notebook: the source of a cell is no text")
-        found.append(lines_of(source))
-    return found
+    return [cell for cell in cells if isinstance(cell, dict) and cell.get("cell_type") == "code"]
+
+
+def source_of(cell: dict[str, Any]) -> str | None:
+    """Return the source of a code cell; None where it is no text."""
+    source = cell.get("source", cell.get("input", ""))
+    if isinstance(source, list):
+        return "".join(part for part in source if isinstance(part, str))
+    return source if isinstance(source, str) else None
 
 
 def _blank(lines: list[str], mark: str = "") -> tuple[list[str], list[tuple[int, str]]]:

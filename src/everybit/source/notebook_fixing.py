@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.source.fixing import apply_fixes
-from everybit.source.hit import InsertBefore, InsertFirst, ReplaceExpression, SetArgument
-from everybit.source.notebook import marked_cell
+from everybit.source.notebook import code_cells, marked_cell, source_of
+from everybit.source.reading import Refused
+from everybit.source.same_code import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from everybit.source.hit import Edit, Fix
+    from everybit.source.hit import Fix
     from everybit.source.reading import SourceFile
 
 _MARK: Final = "everybit-magic-"
@@ -28,19 +30,19 @@ def fix_notebook(text: str, file: SourceFile, fixes: Sequence[Fix]) -> str | Non
         fixes: Fixes of places in the joined cells.
     """
     document = json.loads(text)
+    code = code_cells(document)
     form = _form_of(text, document)
     by_cell = _by_cell(file, fixes)
-    if form is None or by_cell is None:
+    if form is None or by_cell is None or isinstance(code, Refused):
         return None
-    code = [cell for cell in document.get("cells", ()) if cell.get("cell_type") == "code"]
     for number, wanted in by_cell.items():
         cell = code[number - 1]
-        source = cell["source"]
-        joined = source if isinstance(source, str) else "".join(source)
-        after = _fixed_cell(joined, wanted)
-        if after is None:
+        key = "source" if "source" in cell else "input"
+        source, again = source_of(cell), _held_as(cell.get(key))
+        after = _fixed_cell(source, wanted) if source is not None and again is not None else None
+        if after is None or again is None:
             return None
-        cell["source"] = after if isinstance(source, str) else after.splitlines(keepends=True)
+        cell[key] = again(after)
     return json.dumps(document, **form) + text[len(text.rstrip("\n")) :]
 
 
@@ -54,6 +56,23 @@ def _form_of(text: str, document: Any) -> dict[str, Any] | None:
     return None
 
 
+def _held_as(held: Any) -> Callable[[str], Any] | None:
+    """Return what puts a source into the form that one is held in: whole, or in lines.
+
+    Jupyter's own writer ends lines at a form feed as well, others at newlines only. None for a
+    list that neither has written.
+    """
+    if isinstance(held, str):
+        return str
+    if not isinstance(held, list) or not all(isinstance(part, str) for part in held):
+        return None
+    ways: tuple[Callable[[str], list[str]], ...] = (
+        lambda text: text.splitlines(keepends=True),
+        lambda text: re.findall(r"[^\n]*\n|[^\n]+", text),
+    )
+    return next((way for way in ways if way("".join(held)) == held), None)
+
+
 def _by_cell(file: SourceFile, fixes: Sequence[Fix]) -> dict[int, list[tuple[int, Fix]]] | None:
     """Return the fixes of each cell, with the lines before it; None where one crosses cells."""
     assert file.cells is not None
@@ -62,7 +81,8 @@ def _by_cell(file: SourceFile, fixes: Sequence[Fix]) -> dict[int, list[tuple[int
         cells = set()
         before = 0
         for edit in fix.edits:
-            line = _node(edit).lineno
+            node: Any = node_of(edit)
+            line = node.lineno
             place = file.cells[line - 1]
             cells.add(place.cell)
             before = line - place.line
@@ -72,29 +92,17 @@ def _by_cell(file: SourceFile, fixes: Sequence[Fix]) -> dict[int, list[tuple[int
     return found
 
 
-def _node(edit: Edit) -> Any:
-    match edit:
-        case SetArgument():
-            return edit.call
-        case ReplaceExpression():
-            return edit.node
-        case InsertBefore():
-            return edit.statement
-        case InsertFirst():
-            return edit.block
-
-
 def _fixed_cell(source: str, wanted: Sequence[tuple[int, Fix]]) -> str | None:
-    if _MARK in source:
+    if _MARK in source or "\r" in source:  # lines are put together with newlines
         return None
     text, magics = marked_cell(source, _MARK)
     for before, fix in wanted:
         for edit in fix.edits:
-            ast.increment_lineno(_node(edit), -before)
+            ast.increment_lineno(node_of(edit), -before)
     after = apply_fixes(text, [fix for _, fix in wanted])
     for before, fix in wanted:
         for edit in fix.edits:
-            ast.increment_lineno(_node(edit), before)
+            ast.increment_lineno(node_of(edit), before)
     if after is None:
         return None
     lines = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from everybit.source.hit import Edit
 
 
+#: What the library does not always give back at the end of a text.
+BLANKS: Final = " \t\r\n\f"
+
+
 def rewrite(text: str, wanted: Mapping[Span, Sequence[Edit]], imports: Sequence[str]) -> str | None:
     """Return the text with every edit made; None where a place was not found exactly once.
 
@@ -24,7 +28,10 @@ def rewrite(text: str, wanted: Mapping[Span, Sequence[Edit]], imports: Sequence[
         wanted: Edits by the place of their node.
         imports: Modules to import where they are not yet.
     """
-    wrapper = MetadataWrapper(cst.parse_module(text))
+    module = cst.parse_module(text)
+    if module.code.rstrip(BLANKS) != text.rstrip(BLANKS):
+        return None  # what it gives back is not what it was given
+    wrapper = MetadataWrapper(module)
     editor = _Editor(wanted)
     tree = wrapper.visit(editor)
     if editor.done != sorted(range(editor.num_edits)):

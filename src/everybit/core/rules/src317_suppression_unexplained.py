@@ -1,8 +1,9 @@
 """A comment hides findings and does not say which, or why.
 
 What:
-    A comment `# everybit: ignore[...]` names a rule without a reason behind it, or names no rule
-    at all. With a rule it hides the finding all the same; without one it hides nothing.
+    A comment `# everybit: ignore[...]` names a rule without a reason behind it, names something
+    that is no rule of `lint`'s, or names no rule at all. A rule hides its finding all the same;
+    what is no rule hides nothing.
 
 Why it matters:
     Who reads the code next cannot tell a decision from a leftover: whether the load is of a file
