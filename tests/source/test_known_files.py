@@ -9,7 +9,9 @@ import pytest
 
 import everybit
 
-BAD = "x = torch.load(p, weights_only=False)"
+CALL = "torch.load(p, weights_only=False)"
+BAD = f"x = {CALL}"
+OURS = "# everybit: ignore[SRC301] our own"
 SCHEMA = "everybit.baseline/1"
 
 
@@ -95,6 +97,12 @@ HIDDEN = {
     "after lines of CR": f"a = 1\rb = 2\r{BAD}  # everybit: ignore[SRC301] our own\r",
     "in a file of CRLF": f"# everybit: ignore[SRC301] our own\r\n{BAD}\r\n",
     "rules apart by blanks": f"{BAD}  # everybit: ignore[SRC302  SRC301] our own\n",
+    "behind a decorator of several lines": f"@g(\n    {CALL}\n)  {OURS}\ndef f():\n    pass\n",
+    "above decorators": f"{OURS}\n@g\n@h\ndef f(p={CALL}):\n    pass\n",
+    "above the head of a with": f"{OURS}\nwith (\n    open(p),\n    {CALL},\n):\n    pass\n",
+    "behind the head of an if": f"if (\n    a\n    and {CALL}\n):  {OURS}\n    pass\n",
+    "above an assert": f"{OURS}\nassert f(\n    {CALL},\n)\n",
+    "behind its own line": f"x = {{\n    'a': 1,\n    'b': {CALL},  {OURS}\n}}\n",
     "lower case": f"{BAD}  # Everybit: Ignore[src301] our own\n",
 }
 
@@ -116,6 +124,15 @@ TOLD = {
     ),
     "on another statement of the lines": (
         f"x = [\n    1,  # everybit: ignore[SRC301] our own\n]\n{BAD}\n", [("SRC301", 5)]
+    ),
+    "in a body, where the head is meant": (
+        f"for x in {CALL}:\n    {OURS}\n    y = 1\n", [("SRC301", 2)]
+    ),
+    "at a head, where the body is meant": (
+        f"for x in y:  {OURS}\n    {BAD}\n", [("SRC301", 3)]
+    ),
+    "above another decorator's function": (
+        f"@g({CALL})\n{OURS}\ndef f():\n    {BAD}\n", [("SRC301", 5)]
     ),
     "a rule that is none": (
         f"{BAD}  # everybit: ignore[SRC999] our own\n", [("SRC301", 2), ("SRC317", 2)]

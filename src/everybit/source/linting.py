@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: A source line is shown up to here.
 _MAX_SHOWN: Final = 160
+#: Fields of compound statements that hold other statements.
+_BODIES: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 UNEXPLAINED: Final = "SRC317"
 
 
@@ -184,7 +186,7 @@ def _lint_module(linted: Linted, project: Project, found: Found, checks: Sequenc
     suppressions = read_suppressions(file.text, _comments(file.text))
     lines = lines_of(file.text)
     for hit in sorted(hits, key=lambda hit: (*_place(hit), hit.rule)):
-        first, last = _span(module, hit)
+        first, last = _span(module, hit, lines)
         if _suppressed(linted, suppressions, hit.rule, first, last):
             continue
         line, column = _place(hit)
@@ -208,25 +210,38 @@ def _column(line: str, offset: int) -> int:
     return len(line.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + 1
 
 
-def _span(module: Module, hit: Hit) -> tuple[int, int]:
-    """Return the lines whose comments speak of a hit: its node's and its statement's."""
+def _span(module: Module, hit: Hit, lines: Sequence[str]) -> tuple[int, int]:
+    """Return the lines whose comments speak of a hit: those of its statement, or of its head."""
     line, _ = _place(hit)
     if hit.node is None:
         return line, line
-    for decorator in getattr(hit.node, "decorator_list", ()):  # a comment stands above them all
-        line = min(line, decorator.lineno)
-    last = getattr(hit.node, "end_lineno", line) or line
+    statement: Any = hit.node
     if isinstance(hit.node, ast.expr | ast.keyword | ast.arg | ast.alias):
-        statement = module.enclosing(hit.node, ast.stmt)
-        if statement is not None and isinstance(
-            statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return
-        ):
-            return statement.lineno, statement.end_lineno or last
-        return line, last
-    body = getattr(hit.node, "body", None)
-    if isinstance(body, list) and body:
-        return line, max(line, body[0].lineno - 1)
-    return line, last
+        statement = module.enclosing(hit.node, ast.stmt) or hit.node
+    first = getattr(statement, "lineno", line)
+    for decorator in getattr(statement, "decorator_list", ()):
+        first = min(first, decorator.lineno)
+    body = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    if not isinstance(body, list):
+        return first, getattr(statement, "end_lineno", None) or line
+    last = _end_of_head(statement, lines)
+    if first <= line <= last:
+        return first, last
+    return line, getattr(hit.node, "end_lineno", None) or line  # in the head of a handler
+
+
+def _end_of_head(statement: ast.AST, lines: Sequence[str]) -> int:
+    """Return the last line of what stands before the body of a compound statement."""
+    last = int(getattr(statement, "lineno", 1))
+    for name, value in ast.iter_fields(statement):
+        if name in _BODIES:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                last = max([last, *(getattr(each, "end_lineno", 0) for each in ast.walk(child))])
+    while last < len(lines) and lines[last].lstrip().startswith((")", "]", "}", ":")):
+        last += 1
+    return last
 
 
 def _where(shown: str, file: SourceFile, line: int, column: int) -> tuple[Location, int | None]:
