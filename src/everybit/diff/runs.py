@@ -112,7 +112,7 @@ def diff_runs(
         differences,
         same_files=_same_files(a, b),
         issues=issues,
-        num_ranks=len(walks),
+        num_ranks=max(len(a.ranks), len(b.ranks)),
     )
     if look is not None and context.evidence is not None:
         seen = look(parting, context.evidence)
