@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.data import DataLoader
 
 from everybit.core.contents import Moved
 from everybit.core.samples import Order
@@ -104,6 +105,8 @@ class Pauses:
 
 def _generators_of(loader: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return the generator that decides a loader's order, and all that a pass draws from."""
+    if not isinstance(loader, DataLoader):
+        return None, ()  # Whatever it draws from is the program's own.
     own = getattr(sampler_of(loader), "generator", None)
     given = getattr(loader, "generator", None)
     given = torch.default_generator if given is None else given
