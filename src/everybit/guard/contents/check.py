@@ -232,10 +232,10 @@ class ContentsCheck(Check):
             return 0
         if known.num_labelled >= LABEL_BATCHES:
             return 0
+        known.num_labelled += 1
         labels = known.labels
         if labels is None or max(indices, default=0) >= len(labels):
             return 0
-        known.num_labelled += 1
         leaves = [leaf for _, leaf in flatten(delivery.batch)]
         if len(leaves) != 2 or getattr(leaves[1], "ndim", 0) != 1:
             return 0
