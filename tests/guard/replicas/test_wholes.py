@@ -39,14 +39,13 @@ SCRIPT = """
     rank = dist.get_rank() if many else 0
 
     def shard(model):
-        for part in (model[0], model[3], model):
+        for part in (model[0], model[2], model):
             fully_shard(part)
         return model
 
     def train(run, wrap=lambda model: model, kind=torch.optim.AdamW, wrong=False, **settings):
         torch.manual_seed(0)
-        model = wrap(nn.Sequential(nn.Linear(20, 301), nn.LayerNorm(301), nn.ReLU(),
-                                   nn.Linear(301, 9)))
+        model = wrap(nn.Sequential(nn.Linear(20, 301), nn.ReLU(), nn.Linear(301, 9)))
         optimizer = kind(model.parameters(), lr=1e-2)
         step = 0
 
@@ -117,14 +116,14 @@ def test_copies_and_shards_are_the_same_to_the_bit(
 ) -> None:
     for each in results:
         assert each[name]["findings"] == 0
-        # Six parameters to begin with; these, and two moments of each, after every update.
-        assert each[name]["checked"]["digests of whole tensors in shards"] == 6 + STEPS * 18
+        # Four parameters to begin with; these, and two moments of each, after every update.
+        assert each[name]["checked"]["digests of whole tensors in shards"] == 4 + STEPS * 12
     verdict = compared(place, "copies", name)
     assert verdict.first is None
     assert f"on record at {STEPS} of the steps" in why_not(verdict)
     assert verdict.stats["last_agreed_step"] == STEPS - 1
-    # Loss and input of each step, and 18 digests; and what it began with.
-    assert verdict.stats["values"] >= 2 * (6 + STEPS * 20)
+    # Loss and input of each step, and 12 digests; and what it began with.
+    assert verdict.stats["values"] >= 2 * (4 + STEPS * 14)
 
 
 def test_the_digests_are_those_that_a_run_with_copies_records(place: Path) -> None:
@@ -167,7 +166,7 @@ def test_ranks_that_hold_other_tensors_add_nothing_up(
 ) -> None:
     for each in results:
         # What they began with was the same; their optimizers keep other state.
-        assert each["unlike"]["checked"]["digests of whole tensors in shards"] == 6
+        assert each["unlike"]["checked"]["digests of whole tensors in shards"] == 4
         why = each["unlike"]["skipped"]["digests of whole tensors"]
         assert why == "not all ranks hold shards of the same tensors"
 
@@ -184,7 +183,7 @@ def plan_of(*sizes: int) -> Plan:
 
 def test_many_sums_are_added_up_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan_of(100, 100).every == 1
-    assert plan_of(9000, 9000).every == 3
+    assert plan_of(4500, 4500).every == 3
     assert plan_of(1 << 30).every == MOST_EVERY
     monkeypatch.setattr(wholes, "_MAX_LANES", 100)
     assert plan_of(60, 60, 30, 200, 10).slices == [

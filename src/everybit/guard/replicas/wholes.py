@@ -44,7 +44,7 @@ SHARDS: Final = "shards"
 WHOLES: Final = "wholes"
 #: Steps from one addition to the next, in comparisons: as many as keep the sums of a comparison
 #: below so many bytes on average, and no more than so many.
-_BYTES_EACH: Final = 64 << 10
+_BYTES_EACH: Final = 32 << 10
 MOST_EVERY: Final = 32
 #: Sums that are added up at once; with more, another part of the tensors each time.
 _MAX_LANES: Final = 8 << 20
