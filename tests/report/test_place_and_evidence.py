@@ -13,6 +13,7 @@ from everybit.core.verdict import Verdict
 from everybit.report.evidence import facts_in
 from everybit.report.place import describe_place
 from everybit.report.text import render_verdict
+from everybit.report.two_parts import draw_explained
 
 
 @pytest.mark.parametrize(
@@ -78,21 +79,29 @@ def test_what_has_no_json_form_is_told_all_the_same() -> None:
     assert told(loop)
 
 
+ITEM = {
+    "entry": "code.script",
+    "before": "aa",
+    "after": "bb",
+    "kind": "code",
+    "files": ["/a/train.py", "/b/train.py"],
+    "lines": ["@@ -1 +1 @@", "-lr = 0.1", "+lr = \x1b[31m<0.2>"],
+}
+
+
+def test_changed_lines_stand_in_the_page_of_two_runs_too() -> None:
+    page = str(draw_explained([ITEM, {"entry": "threads.intra_op", "before": 1, "after": 2}]))
+    assert page.count("<pre") == 1
+    assert "-lr = 0.1\n+lr = \\x1b[31m&lt;0.2&gt;" in page
+
+
 def test_changed_lines_stand_behind_their_entry() -> None:
-    item = {
-        "entry": "code.script",
-        "before": "aa",
-        "after": "bb",
-        "kind": "code",
-        "files": ["/a/train.py", "/b/train.py"],
-        "lines": ["@@ -1 +1 @@", "-lr = 0.1", "+lr = \x1b[31m0.2"],
-    }
     verdict = Verdict(
         command="diff",
         target=("a", "b"),
         has_first=True,
         first=Divergence(where=Location(step=0), kind=DivergenceKind.CONFIG, why="x"),
-        explained_by=(item,),
+        explained_by=(ITEM,),
     )
     text = render_verdict(verdict, color=False, verbose=False, width=100, encoding="ascii")
     assert "files: /a/train.py and /b/train.py" in " ".join(text.split())

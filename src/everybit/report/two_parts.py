@@ -180,16 +180,25 @@ def draw_explained(entries: Sequence[Mapping[str, Any]]) -> Markup:
         tag("th", tell("two.after"), scope="col"),
         tag("th", tell("two.why"), scope="col"),
     )
+    rows = [row for each in entries[:MAX_MODULES] for row in _explained_rows(each)]
+    table = tag("table", tag("thead", head), tag("tbody", rows), class_="entries")
+    return draw_region(table, "section-explained")
+
+
+def _explained_rows(entry: Mapping[str, Any]) -> list[Markup]:
+    """Return an entry's row, and behind it one with the lines of code that were changed."""
     rows = [
         tag(
             "tr",
-            tag("th", str(each.get("entry", "")), scope="row", lang="en"),
-            [tag("td", _plain(each.get(key)), lang="en") for key in ("before", "after", "why")],
+            tag("th", str(entry.get("entry", "")), scope="row", lang="en"),
+            [tag("td", _plain(entry.get(key)), lang="en") for key in ("before", "after", "why")],
         )
-        for each in entries[:MAX_MODULES]
     ]
-    table = tag("table", tag("thead", head), tag("tbody", rows), class_="entries")
-    return draw_region(table, "section-explained")
+    if entry.get("lines"):
+        lines = join(entry["lines"], "\n")
+        block = tag("pre", tag("code", lines), tabindex=0, class_="command", lang="en")
+        rows.append(tag("tr", tag("td", block, colspan=4)))
+    return rows
 
 
 def draw_samples(told: Mapping[str, Any]) -> Markup:
