@@ -32,6 +32,7 @@ _CODE: Final = Weight(rank=1, why="another program")
 _READ: Final = Weight(rank=1, why="the program read it before its first step")
 _SET: Final = Weight(rank=1, why="the program set it otherwise")
 _ASKED: Final = Weight(rank=1, why="the program was asked for something else")
+_LABELS: Final = Weight(rank=1, why="other targets for the same labels")
 _SEED: Final = Weight(rank=1, why="other random numbers: initial weights, order, dropout")
 _HASH: Final = Weight(rank=1, why="another order of sets, and of what is built from them")
 _PRECISION: Final = Weight(
@@ -85,6 +86,7 @@ WEIGHTS: Final[tuple[tuple[str, Weight], ...]] = (
     ("argv.*", _ASKED),
     ("command", _ASKED),
     ("config.*", _ASKED),
+    ("labels.*", _LABELS),
     ("seeds.*", _SEED),
     ("variables.PYTHONHASHSEED", _HASH),
     ("python.hash_randomization", _HASH),
