@@ -17,11 +17,13 @@ What to do:
     `x /= 255`).
 
 Known false alarms:
-    A program that changes its data on purpose: a loop that writes into what the dataset holds, a
-    dataset that follows an attribute which the loop sets (its epoch, say). That is why it is a
-    warning. A stream that cannot be seen, drawn from for a few samples only. Where many samples
-    differ and nothing was seen to write them, the reading itself may be random: that is no finding,
-    and the coverage says so.
+    What the loop sets in its dataset between batches (an array, an object, an attribute such as an
+    epoch) may be what a sample follows from: the coverage says so, and it is no finding, unless the
+    sample stays as it is by then while the attribute is set on. Nor is a cache that gives back
+    values of fewer bits. Where many samples differ and nothing was seen to write them, the reading
+    itself may be random: the coverage says so. What is left is a warning: a stream that cannot be
+    seen may be drawn from for a few samples only, and what the loop sets from another process, or
+    deep within an object, is not seen.
 """
 
 from everybit.core.finding import Certainty, Severity
