@@ -94,6 +94,9 @@ def test_all_gradients_far_from_what_they_were_are_not_called_corruption() -> No
     )
     assert judged(every, settled=True) == ("unknown", "weak")
     assert judged(replace(every, num_tensors_moved=4), settled=True) == ("corruption", "weak")
+    for little_or_no_measure in (7e-4, float("nan"), 1e9):
+        found = replace(every, relative=little_or_no_measure)
+        assert judged(found, settled=True) == ("corruption", "weak")
     two = replace(every, num_tensors=2, num_tensors_moved=2)
     assert judged(two, settled=True) == ("corruption", "weak")
 

@@ -25,6 +25,8 @@ _NARROW: Final = 0.25
 #: With fewer parts than these, one that moved is neither few nor most of them.
 _FEWEST_PARTS: Final = 8
 _FEWEST_TENSORS: Final = 3
+#: Relative distances of gradients that a program scales otherwise.
+_SCALED: Final = (0.1, 10.0)
 #: Changes of blocks by rounding lie within this factor of their upper quartile, whatever the
 #: blocks' own sizes.
 _OUTLIER: Final = 64.0
@@ -125,8 +127,7 @@ def _real(evidence: Evidence, size: str, told: str) -> Weighed:
     if size == "within" and is_broad(evidence):
         why = f"{proof}; it looks like rounding in another order, whose cause is not on record"
         return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
-    by_tensor = size == "beyond" and _moves_all(evidence)
-    if by_tensor or (is_broad(evidence) and not _by_tensor(evidence)):
+    if _moves_all(evidence) or (is_broad(evidence) and not _by_tensor(evidence)):
         why = f"{proof}; damage is seldom so broad, and code that follows a file or a clock is"
         return _weighed("UNKNOWN", "WEAK", f"{why}: {told}")
     return _weighed(
@@ -145,12 +146,16 @@ def is_broad(evidence: Evidence) -> bool:
 
 
 def _moves_all(evidence: Evidence) -> bool:
-    """Whether every tensor moved, of several that do not follow from each other.
+    """Whether every tensor moved, of several that do not follow from each other, and far.
 
-    Damage within a backward pass leaves the gradients alone that were computed before it.
+    So does another clip or scale of the gradients. Damage within a backward pass leaves those alone
+    that were computed before it; at the very last layer it moves all, but mostly by little, or
+    beyond measure.
     """
     several = _by_tensor(evidence) and evidence.num_tensors >= _FEWEST_TENSORS
-    return several and evidence.num_tensors_moved == evidence.num_tensors
+    low, high = _SCALED
+    far = evidence.relative is not None and low <= evidence.relative <= high
+    return several and far and evidence.num_tensors_moved == evidence.num_tensors
 
 
 def is_narrow(evidence: Evidence) -> bool:
