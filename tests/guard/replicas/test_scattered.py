@@ -137,7 +137,11 @@ def test_what_is_right_adds_up_and_a_part_that_is_wrong_does_not(
         wrong = each[f"{kind}_wrong"]
         # From the first step on.
         assert wrong["checked"]["reductions of a gradient"] == STEPS * NUM_GRADIENTS
-        assert not any("reduced gradients" in what for what, _, _ in wrong["skipped"])
+        told = {what for what, _, _ in wrong["skipped"]}
+        assert not any("reduced gradients" in what for what in told)
+        # These compare with the runs of other layouts: of the beginning, and of every second step.
+        assert wrong["checked"]["digests of whole tensors in shards"] == 6 + 2 * 18
+        assert "digests of whole tensors" not in told
     found = [
         [each for each in rank[f"{kind}_wrong"]["findings"] if each["rule"] == "RNK802"]
         for rank in results

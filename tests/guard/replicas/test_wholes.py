@@ -8,14 +8,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 from tests.forked import Job, run_forked
 from tests.guard.replicas.ranks_script import three_ranks
 
 import everybit
+from everybit.core.grid import GridSums
 from everybit.core.link import Link
 from everybit.guard.replicas import wholes
+from everybit.guard.replicas.whole import _sums_on_device
 from everybit.guard.replicas.wholes import MOST_EVERY, Plan
 from everybit.ledger import open_run
+from everybit.probe.memory import TensorMemory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,6 +179,16 @@ def test_without_digests_of_whole_tensors_the_rest_is_compared(place: Path) -> N
     verdict = compared(place, "copies", "silent")
     assert verdict.first is None
     assert "one has no digests of whole tensors" in why_not(verdict)
+
+
+@pytest.mark.parametrize("start", [0, 3, 251, 31_877, 31_878, 70_000])
+def test_sums_that_are_taken_on_a_device_are_those_of_the_host(start: int) -> None:
+    whole = torch.randn(90_001, dtype=torch.float64)
+    for part in (whole[start : start + 20_001], whole[start : start + 5]):
+        offset = 8 * start
+        host = GridSums.of(part.numpy().data, offset=offset, num_bytes=8 * len(whole))
+        found = _sums_on_device(TensorMemory.of(part.clone()), offset, 8 * len(whole))
+        assert found.equals(host)
 
 
 def plan_of(*sizes: int) -> Plan:
