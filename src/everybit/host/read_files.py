@@ -95,7 +95,8 @@ class ReadFiles:
         self.listening = True
         if not self._hooked:
             self._hooked = True
-            sys.addaudithook(self._heard)
+            with suppress(Exception):  # Another hook may forbid it.
+                sys.addaudithook(self._heard)
 
     def rest(self, *, ended: bool = False) -> None:
         """Note nothing until `listen` is called again.
