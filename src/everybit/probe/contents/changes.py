@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
 from everybit.probe.contents.words import word_of_leaf
-from everybit.probe.memory import version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from everybit.probe.contents.survey import Survey
 
@@ -55,7 +55,9 @@ class Changes:
         self.within: Counter[str] = Counter()
         self.between: Counter[str] = Counter()
         self._holders: list[tuple[str, _Weak]] = []
+        self._tensors: list[tuple[str, _Weak]] = []
         self._arrays: list[tuple[str, _Weak]] = []
+        self._marks: list[Any] = []
         self._plain: dict[str, Any] = {}
         self._objects: dict[str, int] = {}
         self._written: dict[str, tuple[int, int]] = {}
@@ -73,60 +75,82 @@ class Changes:
         holders = list(found.holders.items())[:MAX_HOLDERS]
         arrays = list(found.arrays.items())[:MAX_ARRAYS]
         self._holders = [(path, weakref.ref(each)) for path, each in holders]
-        self._arrays = [(path, weakref.ref(each)) for path, each in arrays]
+        self._tensors = [
+            (path, weakref.ref(each))
+            for path, each in arrays
+            if isinstance(each, torch.Tensor) and not each.is_inference()
+        ]
+        self._arrays = [
+            (path, weakref.ref(each))
+            for path, each in arrays
+            if isinstance(each, np.ndarray) and not isinstance(each, np.memmap)
+        ]
         self._num_looks = 0
-        self._look()
+        self._marks = []
+        self._moved()
         self._looked = True
 
     def begin(self) -> None:
         """Look before samples are read, or once a pass is over."""
         before = (self._plain, self._objects, self._written, self._words)
-        self._look()
-        if self._looked:
-            plain = _differing(before[0], self._plain)
-            written = {*_rewritten(before[2], self._written), *_rewritten(before[3], self._words)}
-            other = [*_differing(before[1], self._objects), *sorted(written)]
-            self.between.update(written)
-            self.num_plain += bool(plain)
-            self.num_other += bool(other)
-            self.last_set = (*plain, *other) or self.last_set
+        if not self._moved() or not self._looked:
+            return
+        plain = _differing(before[0], self._plain)
+        written = {*_rewritten(before[2], self._written), *_rewritten(before[3], self._words)}
+        other = [*_differing(before[1], self._objects), *sorted(written)]
+        self.between.update(written)
+        self.num_plain += bool(plain)
+        self.num_other += bool(other)
+        self.last_set = (*plain, *other) or self.last_set
 
     def end(self) -> None:
         """Look when samples were read."""
         before = (self._written, self._words)
-        self._look()
-        self.within.update(
-            {*_rewritten(before[0], self._written), *_rewritten(before[1], self._words)}
-        )
+        if self._moved():
+            self.within.update(
+                {*_rewritten(before[0], self._written), *_rewritten(before[1], self._words)}
+            )
         self._num_looks += 1
 
-    def _look(self) -> None:
+    def _moved(self) -> bool:
+        """Look; whether anything may be another than at the last look.
+
+        Nearly always all objects are the same and no counter has moved: that is seen first.
+        """
+        held = [getattr(reference(), "__dict__", None) for _, reference in self._holders]
+        found = [each for _, reference in self._tensors if (each := reference()) is not None]
+        marks: list[Any] = [tuple(map(id, each.values())) for each in held if type(each) is dict]
+        marks += [each._version for each in found]
+        if marks == self._marks and self._num_looks >= READ_LOOKS:
+            self._words = {}
+            return False
+        self._marks = marks
+        self._plain, self._objects = self._attributes(held)
+        self._written = {
+            path: (id(tensor), tensor._version)
+            for path, reference in self._tensors
+            if (tensor := reference()) is not None
+        }
+        self._words = self._read() if self._num_looks < READ_LOOKS else {}
+        return True
+
+    def _attributes(self, held: Sequence[Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        # Plain values are kept, so that no other one is given their identity meanwhile.
         plain: dict[str, Any] = {}
         objects: dict[str, int] = {}
-        for path, reference in self._holders:
-            held = getattr(reference(), "__dict__", None)
-            if not isinstance(held, dict):
+        for (path, _), attributes in zip(self._holders, held, strict=True):
+            if type(attributes) is not dict:
                 continue
-            for number, (name, value) in enumerate(held.items()):
-                if number == MAX_ATTRIBUTES:
-                    break
+            for name, value in islice(attributes.items(), MAX_ATTRIBUTES):
                 if type(value) in _PLAIN:
                     plain[f"{path}.{name}"] = value
                 else:
                     objects[f"{path}.{name}"] = id(value)
-        self._plain, self._objects = plain, objects
-        self._written = {
-            path: (id(array), version(array))
-            for path, reference in self._arrays
-            if isinstance(array := reference(), torch.Tensor)
-        }
-        self._words = self._read() if self._num_looks < READ_LOOKS else {}
+        return plain, objects
 
     def _read(self) -> dict[str, tuple[int, int]]:
         arrays = {
-            path: array
-            for path, reference in self._arrays
-            if isinstance(array := reference(), np.ndarray) and not isinstance(array, np.memmap)
+            path: array for path, reference in self._arrays if (array := reference()) is not None
         }
         if sum(int(array.nbytes) for array in arrays.values()) > READ_BYTES:
             return {}
