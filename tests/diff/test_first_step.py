@@ -93,3 +93,24 @@ def test_an_average_that_is_written_behind_the_update() -> None:
     found = diff_runs(run(straight()), run(going_on(77), name="B"))
     assert found.first is not None
     assert found.first.where.link == "init"
+
+
+def test_of_two_optimizers_the_one_that_was_last_decides() -> None:
+    """The first one's state is not touched by the second one's update, which a buffer is."""
+
+    def of(step: int, buffer: int, name: str):
+        words = {"w": 1, "G::exp_avg::w": 2} if name == "G" else {"v": step, "D::exp_avg::v": step}
+        words |= {"running": buffer}
+        update = TensorTable(link=Link.UPDATE, names=tuple(words), digests=tuple(words.values()))
+        found = record(step)
+        return replace(found, tables=(*found.tables[:-1], update))
+
+    steps = [of(0, 5, "D"), of(1, 6, "G"), of(2, 7, "D"), of(3, 8, "G")]
+    whole = replace(rank_side(steps), reread=lambda: iter(steps))
+    state = {"w": 1, "G::exp_avg::w": 2, "v": 0, "D::exp_avg::v": 0, "running": 6}
+    init = TensorTable(link=Link.INIT, names=tuple(state), digests=tuple(state.values()))
+    own = [replace(each, step=each.step - 2) for each in steps[2:]]
+    going_on = rank_side(own, attempt=1, starts=[(0, (init,))])
+    found = diff_runs(run(whole), run(going_on, name="B"))
+    assert found.first is None
+    assert found.stats["steps"] == 2

@@ -156,9 +156,6 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
     found = None
     late: Late | None = None
     for record in other.reread():
-        if late is not None and late.is_held(state, record):
-            return late.step
-        late = None
         if found is not None and begun is not None and _batches(record) == _batches(begun):
             return found
         updates = [table for table in record.tables if table.link is Link.UPDATE]
@@ -166,6 +163,8 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
             found = record.step
         elif found is not None:
             return found
+        elif late is not None and late.is_held(state, record):
+            return late.step
         else:
             late = written_late(state, record)
     return found
