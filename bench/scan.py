@@ -165,13 +165,13 @@ def campaign(
 
 
 def speed(picklescan: Path, jobs: list[dict[str, str]], rounds: int = 5) -> dict[str, Any]:
-    """Time both on the same files, in turn: the file's own time, without starting up."""
+    """Time both on the same files, in turn: the file's own CPU time, without starting up."""
     files = [job for job in jobs if Path(job["path"]).is_file()]
     taken: dict[str, list[dict[str, float]]] = {"everybit": [], "picklescan": []}
     for _ in range(rounds):
         for tool, python in (("everybit", Path(sys.executable)), ("picklescan", picklescan)):
             told = ask(python, tool, files)
-            taken[tool].append({name: answer["seconds"] for name, answer in told.items()})
+            taken[tool].append({name: answer.get("cpu_s", 0.0) for name, answer in told.items()})
     best = {
         tool: {job["name"]: min(one.get(job["name"], 0.0) for one in told) for job in files}
         for tool, told in taken.items()
@@ -182,7 +182,10 @@ def speed(picklescan: Path, jobs: list[dict[str, str]], rounds: int = 5) -> dict
         (job["name"] for job in files if job["name"] not in faster),
         key=lambda name: best["picklescan"][name] - best["everybit"][name],
     )
+    ratios = [best["everybit"][job["name"]] / max(best["picklescan"][job["name"]], 1e-9)
+              for job in files]  # fmt: skip
     return {
+        "commit": commit(), "median_ratio": statistics.median(ratios),
         "files": len(files), "rounds": rounds, "faster": len(faster), "slowest": slower[:8],
         "total_s": {tool: sum(times.values()) for tool, times in best.items()},
         "median_s": {tool: statistics.median(times.values()) for tool, times in best.items()},
@@ -281,6 +284,7 @@ def main() -> int:
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "scan.json")
     parser.add_argument("--kept", type=Path, help="an earlier result file")
+    parser.add_argument("--speed", action="store_true", help="time the files anew, keep the rest")
     parser.add_argument("--place", type=Path, default=Path("/dev/shm"))
     parser.add_argument("--no-page", action="store_true")
     options = parser.parse_args()
@@ -289,11 +293,21 @@ def main() -> int:
         files, more = Path(place) / "files", Path(place) / "large"
         files.mkdir()
         more.mkdir()
+        if options.speed:
+            result = json.loads(options.out.read_text(encoding="utf-8"))
+            jobs = write_files(files, corpus(slow=True))
+            result["speed"] = speed(options.peers / "picklescan" / "bin" / "python", jobs)
+            return _told(result, options)
         kept = json.loads(options.kept.read_text(encoding="utf-8")) if options.kept else None
         result = campaign(options.peers, files, kept=kept)
         picklescan = options.peers / "picklescan" / "bin" / "python" if options.peers else None
         result["typical"] = typical(picklescan, more)
         result["large"] = large(picklescan, more)
+    return _told(result, options)
+
+
+def _told(result: dict[str, Any], options: argparse.Namespace) -> int:
+    """Keep and show a result; returns 1 where something must not be."""
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(result, indent=0) + "\n", encoding="utf-8")
     from bench.scan_table import table

@@ -102,6 +102,16 @@ def _seconds(value: float) -> str:
     return f"{value * 1000:.3g} ms" if value < 1 else f"{value:.2f} s"
 
 
+def _at(part: dict[str, Any]) -> str:
+    return f" at commit {part['commit']}" if "commit" in part else ""
+
+
+def _ratio(part: dict[str, Any]) -> str:
+    """Tell the median of each file's own ratio."""
+    ratio = part.get("median_ratio")
+    return f" ({ratio:.1f} times as long on the median file)" if ratio else ""
+
+
 def _speed(result: dict[str, Any]) -> list[str]:
     lines = []
     if "speed" in result:
@@ -109,9 +119,11 @@ def _speed(result: dict[str, Any]) -> list[str]:
         mine, theirs = part["total_s"]["everybit"], part["total_s"]["picklescan"]
         lines += [
             "", (f"everybit and picklescan on the same {part['files']} files, in turn, best of "
-            f"{part['rounds']} rounds each: {_seconds(mine)} against {_seconds(theirs)} for all, "
+            f"{part['rounds']} rounds each, CPU time{_at(part)}: {_seconds(mine)} against "
+            f"{_seconds(theirs)} for all, "
             f"{_seconds(part['median_s']['everybit'])} against "
-            f"{_seconds(part['median_s']['picklescan'])} in the median; everybit is the faster on "
+            f"{_seconds(part['median_s']['picklescan'])} in the median{_ratio(part)}; everybit is "
+            "the faster on "
             f"{part['faster']} of them, those with larger pickles, which make the sum. On a small "
             "one it does more for each name: where it is reached and with which arguments, what "
             "it does, and what `weights_only=True` says of the file."),
