@@ -42,6 +42,10 @@ def kind(first):
 def test_a_call_before_the_first_update_is_no_difference() -> None:
     assert kind(record(3)) is None
     assert kind(with_calls(3, 9, {"torch": 77})) is None
+    # Nor is one that was made before the checkpoint, behind the update: it is not made again.
+    steps = [with_calls(k, 9, {"torch": 77}) if k == 3 else record(k) for k in range(6)]
+    before = replace(rank_side(steps), reread=lambda: iter(steps))
+    assert diff_runs(run(before), run(resumed(record(3)), name="B")).first is None
     # The calls that both hold differ: the batch does, or the streams that made it.
     other = record(3, {Link.BATCH: {"0": 5}})
     assert kind(other) == "data"

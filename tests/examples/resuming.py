@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 STEPS = 20
 SAVE_EVERY = 10
 #: Scripts with no loop that one could go on with, and why.
-NOT_RESUMED = dict.fromkeys(("evaluate", "serve", "generate"), "it trains nothing")
+NOT_RESUMED = {
+    **dict.fromkeys(("evaluate", "serve", "generate"), "it trains nothing"),
+    "lookahead": "torch_optimizer's Lookahead has no state_dict that this torch can make",
+}
 #: Scripts that save in a folder, in the way of their library.
 FOLDERS = ("hf_trainer", "lightning_autoencoder", "accelerate_classifier")
 

@@ -1,9 +1,10 @@
-"""The first step of a process beside a later one of another: what only a first step is without.
+"""The first step of a process beside the same step of a run that went through.
 
 A Guard takes calls without gradients for evaluation once it has seen the program train; before its
-first update it cannot tell. And gradients of the step before may still lie there as a later step
-begins. So the first step of a resumed run may hold the inputs of calls, and lack gradients, that
-the same step of the run that went through does not.
+first update it cannot tell. A call between two steps is on record with the next one, and a run that
+goes on from a checkpoint does not make it again. And gradients of the step before may still lie
+there as a later step begins. So at that step each may hold inputs of calls, and the one that went
+through gradients, that the other does not.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
 def as_later(first: StepRecord, later: StepRecord) -> tuple[StepRecord, StepRecord]:
     """Return both records with what they can have in common.
 
+    Where the streams differ too, this counts only if all that is left agrees: nothing else tells
+    what is left out.
+
     Args:
         first: The first record of a process.
         later: What another process holds at that step, in its middle.
     """
     given = [_rows(each, Link.BATCH) for each in (first, later)]
-    extra = len(given[0]) - len(given[1])
-    if extra > 0 and given[1] and [w for _, w in given[0][extra:]] == [w for _, w in given[1]]:
-        table = _table(Link.BATCH, given[1])
-        # Its streams were read as the first of these calls began, and so earlier.
+    num_common = min(map(len, given))
+    if len(given[0]) != len(given[1]):
+        # The streams were read as the first of these calls began, and so at another time.
         dropped = (Link.BATCH, Link.RNG)
-        first = _with(first, dropped, table)
-        later = _with(later, dropped, table)
+        first, later = (
+            _with(each, dropped, _numbered(rows[len(rows) - num_common :]))
+            for each, rows in zip((first, later), given, strict=True)
+        )
     names = [{name for name, _ in _rows(each, Link.GRAD)} for each in (first, later)]
     if names[1] - names[0]:
         common = names[0] & names[1]
@@ -45,6 +50,11 @@ def as_later(first: StepRecord, later: StepRecord) -> tuple[StepRecord, StepReco
             for each in (first, later)
         )
     return first, later
+
+
+def _numbered(rows: list[tuple[str, int]]) -> TensorTable:
+    """Return the last inputs, named by their place: names count the calls of a step."""
+    return _table(Link.BATCH, [(str(number), word) for number, (_, word) in enumerate(rows)])
 
 
 def _rows(record: StepRecord, link: Link) -> list[tuple[str, int]]:

@@ -162,12 +162,13 @@ def _compare(
     step = a[0]
     if isinstance(a[2], StepRecord) and isinstance(b[2], StepRecord):
         one, other = a[2], b[2]
-        if walked.shift is not None and step == walked.shift.after + 1:
-            if walked.shift.side == "A":
-                one, other = as_later(one, other)
-            else:
-                other, one = as_later(other, one)
         differences, num_values = compare_steps(one, other, walked.notes, walked.untraced)
+        if differences and walked.shift is not None and step == walked.shift.after + 1:
+            pair = (one, other) if walked.shift.side == "A" else (other, one)
+            left, num_left = compare_steps(*as_later(*pair), walked.notes, walked.untraced)
+            drawn = any(each.link is Link.RNG and each.differing for each in differences)
+            if not (left and drawn):  # Streams may differ for that alone, or be what parts.
+                differences, num_values = left, num_left
         walked.num_values += num_values
         walked.num_steps += 1
         differences = _without_lost(differences, sides, walked)
