@@ -122,7 +122,8 @@ def diff_runs(
         judged = replace(judged, why=f"{judged.why}; {context.issues[0].told()}")
     judged = with_labels(judged, parting, differences)
     later = None
-    if judged.kind in _HIDES_SAMPLES:
+    # Runs that begin with other states may count their steps otherwise.
+    if judged.kind in _HIDES_SAMPLES and parting.link not in (Link.INIT, Link.LOAD):
         later = later_samples(*parted[0].sides, after=parting.step)
         judged = replace(judged, why=f"{judged.why}; {later.told()}") if later else judged
     where = _place(parting, judged, context)
