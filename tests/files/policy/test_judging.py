@@ -262,3 +262,25 @@ def test_abstract_classes_are_named_by_classes_in_the_file():
     )
     assert set(worst(new(made)).values()) == {"unknown"}
     assert worst(call(name("abc", "ABCMeta"), "K", (), {})) == {"abc.ABCMeta": "unknown"}
+
+
+def test_what_is_kept_of_a_name_is_not_kept_of_its_use():
+    """Judgements of a name are kept, and each use of it has its own."""
+    for _ in range(2):
+        assert judged("builtins:getattr").danger is Danger.SAFE
+        assert judged("builtins:getattr", sure=False).danger is Danger.DANGEROUS
+        assert judged("builtins:getattr", called=False).danger is Danger.DANGEROUS
+        assert judged("torch.nn.functional:softmax", called=False).danger is Danger.SAFE
+        assert judged("torch.nn.functional:softmax").danger is Danger.UNKNOWN
+        old = read_pickles(b"\x80\x02c__builtin__\neval\n.").pickles[0]
+        new = read_pickles(b"\x80\x03c__builtin__\neval\n.").pickles[0]
+        assert [found.qualified for found in find_reached(old)] == ["builtins.eval"]
+        assert [found.qualified for found in find_reached(new)] == ["__builtin__.eval"]
+
+
+def test_a_name_recalled_from_a_pickle_before_is_followed_as_its_own():
+    first = b"\x80\x02ccloudpickle.cloudpickle\n_make_function\nq\x00."
+    second = b"\x80\x02h\x00)Rq\x01)R."
+    found = find_reached(read_pickles(first + second).pickles[1])
+    dangers = {each.qualified: judge(each).does for each in found}
+    assert dangers["cloudpickle.cloudpickle._make_function()"] == effects.FILE_CODE
