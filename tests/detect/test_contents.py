@@ -119,6 +119,64 @@ def test_labels_that_change_under_the_same_inputs():
     assert (finding.rule, finding.severity) == ("DAT413", Severity.WARNING)
 
 
+def renewed(book, words, epoch, version):
+    samples = SampleWords(paths=("0", "1"), words=(tuple(words[0]), tuple(words[1])))
+    record = batch(epoch=epoch, indices=tuple(range(len(words[0]))))
+    book.read(record, samples, drew=False, version=version)
+
+
+@pytest.mark.parametrize(
+    ("versions", "told"),
+    [
+        ([(0, 0), (0, 0)], [True]),  # Nothing was set.
+        ([(0, 0), (1, 0), (2, 0)], [False, True]),  # It stays as it is, whatever is set.
+        ([(0, 0), (1, 0), (1, 0)], [False, False]),  # It may well be the one that was set.
+        ([(0, 0), (0, 1), (1, 2)], [False, False]),  # An array, which is another in some places.
+    ],
+)
+def test_one_sample_that_changed_while_the_program_sets_things(versions, told):
+    book = SampleBook(40)
+    renewed(book, WORDS, 0, versions[0])
+    changed = [*WORDS[0][:17], 9, *WORDS[0][18:]]
+    for epoch, version in enumerate(versions[1:], 1):
+        renewed(book, (changed, WORDS[1]), epoch, version)
+        found = book.judge(set_last=("dataset.epoch",))
+        assert [each.where.sample for each in found] == [17] * told[epoch - 1]
+        assert told[epoch - 1] or "dataset.epoch" in book.unsettled
+
+
+def test_a_sample_that_follows_what_is_set():
+    book = SampleBook(40)
+    for epoch in range(5):
+        renewed(book, ([*WORDS[0][:17], 900 + epoch, *WORDS[0][18:]], WORDS[1]), epoch, (epoch, 0))
+        assert book.judge() == []
+    # Unless it is read that writes it.
+    (finding,) = book.judge(written=("dataset.inputs",))
+    assert finding.evidence["num_changed"] == 4
+
+
+def test_labels_that_are_others_and_labels_that_lie_elsewhere():
+    labels = [1 + (each * each) % 5 for each in range(40)]
+    others = [1 + (each * each + each) % 7 for each in range(40)]
+    for words, told in ((labels[::-1], True), (others, False)):
+        book = SampleBook(40)
+        renewed(book, (WORDS[0], labels), 0, (0, 0))
+        renewed(book, (WORDS[0], words), 1, (0, 1))
+        assert [each.rule for each in book.judge()] == ["DAT413"] * told
+        assert [each.rule for each in book.judge(permuted=True)] == ["DAT413"] * (not told)
+
+
+def test_what_is_let_go_of():
+    book = SampleBook(40)
+    read(book, WORDS)
+    read(book, WORDS, epoch=1)
+    assert book.size_bytes == 40 * 2 * 8
+    book.let_go()
+    assert (book.size_bytes, book.num_compared, book.judge(), book.twins()) == (0, 40, [], [])
+    read(book, WORDS, epoch=2)
+    assert book.size_bytes == 0
+
+
 def test_twins_are_told_where_they_are_few():
     book = SampleBook(40)
     words = list(WORDS[0])
