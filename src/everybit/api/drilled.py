@@ -33,7 +33,9 @@ def main() -> None:
         return
     import everybit.drill.script  # noqa: F401 - what every child needs, once
     from everybit.drill.executor import answer_lines
+    from everybit.drill.ranked import preload
 
+    preload()
     answer_lines(lambda trial: _in_child(spec, trial))
 
 
