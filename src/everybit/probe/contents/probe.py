@@ -38,6 +38,7 @@ MAX_LEAVES: Final = 8
 FULL_BATCHES: Final = 64
 FULL_BYTES: Final = 1 << 26
 EVERY: Final = 16
+_NOTHING: Final = type(None)
 
 
 class ContentsProbe:
@@ -189,7 +190,7 @@ class ContentsProbe:
             leaves=tuple(words),
             samples=_told_apart(self._words),
             stand_ins=self._nesting.take(),
-            absent=tuple(place for place, sample in enumerate(samples) if sample is None),
+            absent=_absent(samples) if _NOTHING in map(type, samples) else (),
             pairing=pairing,
             truncated=self._truncated.take(),
             handles=self._handles,
@@ -200,6 +201,10 @@ class ContentsProbe:
         if self._open_in is None or self._num_batches not in HANDLE_BATCHES:
             return None
         return inherited(survey(self._open_in).handles)
+
+
+def _absent(samples: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(place for place, sample in enumerate(samples) if sample is None)
 
 
 def _told_apart(words: SampleWords | None) -> SampleWords | None:
