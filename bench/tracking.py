@@ -132,7 +132,7 @@ CASES = {
     "tokens": Case(f"dictionaries of tokens, {BATCH} x {TOKENS}, 2 workers", tokens, 320),
     "images": Case(f"images, {IMAGES} x 3 x {SIDE} x {SIDE}, 2 workers", images, 32, rounds=3),
     "gpt": Case("a GPT on the tensors in memory", tensors, 3, gpt, 3),
-    "cnn": Case("a small CNN on the images", images, 10, cnn, 3),
+    "cnn": Case("a small CNN on the images", images, 18, cnn, 3),
 }
 
 
