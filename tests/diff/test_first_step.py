@@ -46,10 +46,18 @@ def test_a_call_before_the_first_update_is_no_difference() -> None:
     steps = [with_calls(k, 9, {"torch": 77}) if k == 3 else record(k) for k in range(6)]
     before = replace(rank_side(steps), reread=lambda: iter(steps))
     assert diff_runs(run(before), run(resumed(record(3)), name="B")).first is None
+    # Nor is a loss that the Guard did not expect before the first update.
+    bare = record(3, losses=())
+    silent = replace(bare, tables=tuple(t for t in bare.tables if t.link is not Link.LOSS))
+    assert kind(silent) is None
     # The calls that both hold differ: the batch does, or the streams that made it.
     other = record(3, {Link.BATCH: {"0": 5}})
     assert kind(other) == "data"
     assert kind(replace(with_calls(3, 9), losses=(1.5,))) == "unknown"
+    parted = diff_runs(
+        run(whole()), run(resumed(replace(with_calls(3, 9), losses=(1.5,))), name="B")
+    )
+    assert "1.97 in A, 1.5 in B" in parted.findings[0].message
     assert kind(record(3, {Link.RNG: {"torch": 77}, Link.LOSS: {"0": 4}})) == "rng"
 
 

@@ -38,6 +38,10 @@ def as_later(first: StepRecord, later: StepRecord) -> tuple[StepRecord, StepReco
             _with(each, dropped, _numbered(rows[len(rows) - num_common :]))
             for each, rows in zip((first, later), given, strict=True)
         )
+    if later.losses and not first.losses:
+        # Of parameters that step within backward the first one does so before a loss is expected.
+        kept = tuple(each for each in later.tables if each.link is not Link.LOSS)
+        later = replace(later, losses=(), tables=kept)
     names = [{name for name, _ in _rows(each, Link.GRAD)} for each in (first, later)]
     if names[1] - names[0]:
         common = names[0] & names[1]

@@ -164,8 +164,8 @@ def _compare(
         one, other = a[2], b[2]
         differences, num_values = compare_steps(one, other, walked.notes, walked.untraced)
         if differences and walked.shift is not None and step == walked.shift.after + 1:
-            pair = (one, other) if walked.shift.side == "A" else (other, one)
-            left, num_left = compare_steps(*as_later(*pair), walked.notes, walked.untraced)
+            pair = as_later(one, other) if walked.shift.side == "A" else as_later(other, one)[::-1]
+            left, num_left = compare_steps(*pair, walked.notes, walked.untraced)
             drawn = any(each.link is Link.RNG and each.differing for each in differences)
             if not (left and drawn):  # Streams may differ for that alone, or be what parts.
                 differences, num_values = left, num_left
