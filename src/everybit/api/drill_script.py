@@ -52,8 +52,9 @@ def prepare(
     spec = {"target": target, "args": list(args), "steps": steps, "ranks": ranks}
     asked = folder / "spec.json"
     asked.write_text(json.dumps(spec), encoding="utf-8")
-    clean, again = (_survey(target, asked, folder / f"survey{i}.json") for i in range(2))
-    _check(target, clean, again)
+    clean = _survey(target, asked, folder / "survey.json")
+    _check_trains(target, clean)
+    _check_repeats(target, clean, _survey(target, asked, folder / "again.json"))
     if ranks > 1:
         clean["sites"] += [str(site) for site in RANKED]
     found = [Site(name) for name in clean["sites"] if not sites or name in sites]
@@ -100,7 +101,7 @@ def _survey(target: str, asked: Path, out: Path) -> dict[str, Any]:
     return told
 
 
-def _check(target: str, clean: dict[str, Any], again: dict[str, Any]) -> None:
+def _check_trains(target: str, clean: dict[str, Any]) -> None:
     if clean["raised"]:
         raise UsageError(
             f"it ends with an error of its own ({clean['raised']})",
@@ -113,6 +114,9 @@ def _check(target: str, clean: dict[str, Any], again: dict[str, Any]) -> None:
             where=target,
             todo="name a script that trains in its own process",
         )
+
+
+def _check_repeats(target: str, clean: dict[str, Any], again: dict[str, Any]) -> None:
     one, two = (each.get("by_rank", [each["words"]]) for each in (clean, again))
     if one != two:
         pairs = zip(zip(*one, strict=False), zip(*two, strict=False), strict=False)
