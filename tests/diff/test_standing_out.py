@@ -87,6 +87,7 @@ def test_one_element_that_moved_further_by_no_bit_is_training(tmp_path, weights)
 
 
 def test_optimizer_state_that_begins_in_one_element_is_training(tmp_path) -> None:
+    torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2))
     with torch.no_grad():
         model[0].weight.abs_().mul_(-1)
