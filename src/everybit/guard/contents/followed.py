@@ -102,10 +102,9 @@ class FollowedLoader:
         self._words = words_of(found.arrays) if self._in_process else {}
         self._aliased = set()
         self._places = [
-            (start_, end, path)
+            (*place, path)
             for path, array in found.arrays.items()
             if (place := _place_of(array)) is not None
-            for start_, end in (place,)
         ]
 
     def read(self, delivery: Delivery, facts: BatchFacts) -> None:
