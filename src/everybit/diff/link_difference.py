@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from everybit.core.link import Link
 from everybit.core.observation import split_entry
+from everybit.core.trace_name import parse_trace_name
 from everybit.diff.names import Alignment, align
 from everybit.diff.trace_names import align_traced, is_traced
 
@@ -103,7 +104,7 @@ def compare_tables(
         only_a, only_b = [], []
     return LinkDifference(
         link=link,
-        differing=tuple(differing),
+        differing=tuple(_innermost_first(differing) if traced else differing),
         num_compared=num_compared,
         num_parameters=_num_parameters(a) if differing else 0,
         only_a=tuple(only_a),
@@ -111,6 +112,30 @@ def compare_tables(
         note=note,
         traced=traced,
     )
+
+
+def _innermost_first(differing: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Put in front the innermost of the modules that gave the very tensor that differs first.
+
+    What a model gives is mostly what its last module gave, and the gradient of that comes back to
+    the model first: one tensor, on record under both names.
+
+    >>> _innermost_first([("grad ()", 1, 2), ("grad head()", 1, 2), ("grad body()", 3, 4)])[0]
+    ('grad head()', 1, 2)
+    >>> _innermost_first([("grad ()", 1, 2), ("grad head()", 3, 4)])[0]
+    ('grad ()', 1, 2)
+    """
+    front: tuple[str, int, int] | None = None
+    module = ""
+    for each in differing:
+        name = parse_trace_name(each[0])
+        if name is None or name.op or (front is not None and each[1:] != front[1:]):
+            continue
+        if front is None or name.module.startswith(f"{module}." if module else ""):
+            front, module = each, name.module
+    if front is None or front == differing[0]:
+        return differing
+    return [front, *(each for each in differing if each is not front)]
 
 
 def compare_steps(
