@@ -20,6 +20,7 @@ def record(tmp_path, monkeypatch):
     original = env(of_job=False)
     # With no known issue, whatever this machine has.
     original |= {"blas": {"mkl": "2026.0"}, "torch": {"version": "99.0"}}
+    original["variables"] = {"OMP_NUM_THREADS": "2"}  # Not what other tests have left.
 
     def write(name, **changes):
         path = tmp_path / name

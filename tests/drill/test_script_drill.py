@@ -32,7 +32,7 @@ def test_a_script_is_drilled_unedited(tmp_path: Path, capfd) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     table = drill(
-        str(script), ["4"], faults=1, steps=7, sites=["weight", "activation"], workers=1
+        str(script), ["4"], faults=1, steps=7, sites=["weight", "activation"], workers=2
     ).table
     assert table["trials"]["asked"] == table["trials"]["done"] == 22
     by_site = {site["site"]: site for site in table["sites"]}

@@ -7,17 +7,50 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Final
+
+_MAX_IN_A_SECOND: Final = 1000
 
 
 def default_folder(script: str = "") -> str:
     """Return `everybit-runs/<time>-<script>`, the same for every rank of one launch.
+
+    A process by itself makes the folder: of two runs that start in the same second, one gets
+    another name (`-2` behind it), and neither goes on with the other's record.
 
     Args:
         script: Path or module name; the running program's where empty.
     """
     name = Path(script or sys.argv[0] or "session").stem or "session"
     began = time.localtime(_launch_time_s())
-    return f"everybit-runs/{time.strftime('%Y%m%d-%H%M%S', began)}-{name}"
+    folder = f"everybit-runs/{time.strftime('%Y%m%d-%H%M%S', began)}-{name}"
+    return folder if _is_one_of_several() else _made(folder)
+
+
+def _made(folder: str) -> str:
+    name = folder
+    for number in range(2, _MAX_IN_A_SECOND):
+        try:
+            Path(name).mkdir(parents=True)
+        except FileExistsError:
+            name = f"{folder}-{number}"
+        except OSError:
+            break  # Whoever writes there says why that cannot be.
+        else:
+            break
+    return name
+
+
+def _is_one_of_several() -> bool:
+    if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
+        return True
+    distributed = sys.modules.get("torch.distributed")
+    return (
+        distributed is not None
+        and distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
 
 
 def _launch_time_s() -> float:
