@@ -20,7 +20,15 @@ LAUNCHER = """
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
-    for together in json.load(sys.stdin):
+    asked = json.load(sys.stdin)
+    waiting = []
+
+    def finish():
+        for job, child in waiting.pop(0):
+            with open(job["name"] + ".code", "w") as file:
+                file.write(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+
+    for together in asked["rounds"]:
         children = []
         for job in together:
             children.append(os.fork())
@@ -38,9 +46,11 @@ LAUNCHER = """
                     sys.argv = job["script"]
                     runpy.run_path(sys.argv[0], run_name="__main__")
                 sys.exit(0)
-        for job, child in zip(together, children):
-            with open(job["name"] + ".code", "w") as file:
-                file.write(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        waiting.append(list(zip(together, children)))
+        if len(waiting) == asked["at_once"]:
+            finish()
+    while waiting:
+        finish()
 """
 
 
@@ -61,8 +71,15 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def run_forked(place: Path, *rounds: list[Job]) -> dict[str, tuple[int, str, str]]:
+def run_forked(
+    place: Path, *rounds: list[Job], at_once: int = 1
+) -> dict[str, tuple[int, str, str]]:
     """Run the jobs of each round side by side, round after round.
+
+    Args:
+        place: The folder that they run in.
+        rounds: Jobs that need each other.
+        at_once: Rounds that may run at once, where none needs an earlier one: most of them wait.
 
     Returns:
         Exit code, stdout and stderr of each, by name.
@@ -70,7 +87,9 @@ def run_forked(place: Path, *rounds: list[Job]) -> dict[str, tuple[int, str, str
     (place / "launch.py").write_text(textwrap.dedent(LAUNCHER))
     done = subprocess.run(
         [sys.executable, "launch.py"],
-        input=json.dumps([[asdict(job) for job in jobs] for jobs in rounds]),
+        input=json.dumps(
+            {"rounds": [[asdict(job) for job in jobs] for jobs in rounds], "at_once": at_once}
+        ),
         cwd=place,
         capture_output=True,
         text=True,

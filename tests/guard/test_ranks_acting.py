@@ -149,6 +149,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
         ],
         watched("full", "stop", "full"),
         watched("fault", "stop", "fault"),
+        at_once=3,
     )
     return Ended(place, jobs)
 

@@ -74,7 +74,7 @@ SCRIPT = """
 def test_replay_under_ddp(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
     kinds = ("bare", "clean", "fault", "speaks")
-    ended = run_forked(tmp_path, *(ranks(kind, [], kind) for kind in kinds))
+    ended = run_forked(tmp_path, *(ranks(kind, [], kind) for kind in kinds), at_once=2)
     assert {code for code, _, _ in ended.values()} == {0}, ended
     assert digests(tmp_path, "clean") == digests(tmp_path, "bare")
     clean, fault, speaks = (
