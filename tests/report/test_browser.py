@@ -74,21 +74,28 @@ def test_axe_finds_nothing_serious_and_nothing_overflows(browser, rich, theme, l
         assert len(found["passes"]) > 20
 
 
-@pytest.mark.parametrize(("num_steps", "limit_s"), [(10_000, 1.0), (100_000, 3.0)])
-def test_a_long_run_opens_at_once_and_weighs_little(browser, tmp_path, num_steps, limit_s):
+def long_page(folder: Path, num_steps: int) -> Path:
     width = max(1, -(-num_steps * 3 * 7 // MAX_NUMBERS)) if num_steps > 20_000 else 1
-    drawn = timelines(num_steps, scalars=scalars, width=width, watched=(400,))
-    file = tmp_path / "page.html"
+    drawn = timelines(num_steps, scalars=scalars, width=width, watched=(min(400, num_steps - 1),))
+    file = folder / f"{num_steps}.html"
     file.write_text(page(whole_verdict(), [log(num_steps)], drawn), encoding="utf-8")
-    assert file.stat().st_size < 2_000_000
-    times = []
+    return file
+
+
+@pytest.mark.parametrize(("num_steps", "limit"), [(10_000, 3.0), (100_000, 5.0)])
+def test_a_long_run_opens_at_once_and_weighs_little(browser, tmp_path, num_steps, limit):
+    """The time is told in openings of the page of 100 steps, beside it: machines differ."""
+    short, long = long_page(tmp_path, 100), long_page(tmp_path, num_steps)
+    assert long.stat().st_size < 2_000_000
+    times: dict[Path, list[float]] = {short: [], long: []}
     for _ in range(5):
-        with visit(browser, file) as seen:
-            times.append(seen.load_s)
-            assert seen.page.locator(".chart.loss canvas").count() == 1
-        if times[-1] < limit_s:
+        for file, seen_s in times.items():
+            with visit(browser, file) as seen:
+                seen_s.append(seen.load_s)
+                assert seen.page.locator(".chart.loss canvas").count() == 1
+        if min(times[long]) < limit * min(times[short]):
             break
-    assert min(times) < limit_s
+    assert min(times[long]) < limit * min(times[short])
 
 
 def test_zoom_reset_log_scale_and_keys(browser, rich):
