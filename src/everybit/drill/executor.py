@@ -134,8 +134,9 @@ class _Worker:
         )
         self._errors: list[str] = []
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for target in (self._read_answers, self._read_errors):
-            threading.Thread(target=target, daemon=True).start()
+        threading.Thread(target=self._read_answers, daemon=True).start()
+        self._error_reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._error_reader.start()
 
     @property
     def alive(self) -> bool:
@@ -160,6 +161,8 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self._end()
             code = _KILLED
+        # Its last words may still be on their way; what it has started may keep the pipe open.
+        self._error_reader.join(1)
         return ended(trial, code, self._errors)
 
     def close(self) -> None:

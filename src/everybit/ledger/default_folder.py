@@ -29,15 +29,17 @@ def default_folder(script: str = "") -> str:
 
 def _made(folder: str) -> str:
     name = folder
-    for number in range(2, _MAX_IN_A_SECOND):
-        try:
-            Path(name).mkdir(parents=True)
-        except FileExistsError:
-            name = f"{folder}-{number}"
-        except OSError:
-            break  # Whoever writes there says why that cannot be.
-        else:
-            break
+    try:
+        Path(folder).parent.mkdir(parents=True, exist_ok=True)
+        for number in range(2, _MAX_IN_A_SECOND):
+            try:
+                Path(name).mkdir(mode=0o700)
+            except FileExistsError:
+                name = f"{folder}-{number}"
+            else:
+                break
+    except OSError:
+        pass  # Whoever writes there says why that cannot be.
     return name
 
 
