@@ -1,7 +1,7 @@
-"""Reading and slow digests beside each other, over a few buffers that take turns.
+"""Slow digests on threads of their own, over the buffers that a file is read into.
 
-While BLAKE3 or SHA-256 works on one buffer, the other is read. All of them release the
-interpreter's lock.
+A few buffers take turns: while BLAKE3 or SHA-256 works on one, the other is read and looked at. All
+of them release the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -91,54 +91,6 @@ def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memor
             thread.end()
     for thread in threads:
         thread.check()
-
-
-def read_ahead(source: ByteSource) -> Iterator[memoryview]:
-    """Yield a file's bytes in order, while the next ones are read on a thread of its own.
-
-    For digests in small pieces: each hands the interpreter's lock over, and a thread beside it that
-    hashes would wait for it, piece by piece. Reading asks for it once a buffer.
-
-    A view is valid until the next one is asked for.
-
-    Raises:
-        PathError: The file cannot be read.
-    """
-    source.advise_sequential()
-    if source.size <= BUFFER_BYTES:
-        yield from source.chunks(size=BUFFER_BYTES)
-        return
-    free: SimpleQueue[memoryview | None] = SimpleQueue()
-    full: SimpleQueue[memoryview | BaseException | None] = SimpleQueue()
-    for _ in range(_NUM_BUFFERS):
-        free.put(memoryview(bytearray(BUFFER_BYTES)))
-
-    def read() -> None:
-        position = 0
-        try:
-            while position < source.size and (buffer := free.get()) is not None:
-                wanted = buffer[: min(BUFFER_BYTES, source.size - position)]
-                length = source.read_into(position, wanted)
-                if not length:
-                    break
-                full.put(buffer[:length])
-                position += length
-            full.put(None)
-        except BaseException as error:
-            full.put(error)  # raised on the thread that asks
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        while (chunk := full.get()) is not None:
-            if isinstance(chunk, BaseException):
-                raise chunk
-            yield chunk
-            whole = chunk.obj
-            free.put(memoryview(whole))
-    finally:
-        free.put(None)
-        thread.join()
 
 
 class _Thread:

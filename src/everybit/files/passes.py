@@ -12,7 +12,7 @@ from isal import isal_zlib
 from everybit.core.digest import Algorithm, Digest
 from everybit.core.tree import LEAF_BYTES, TreeHasher
 from everybit.files import crc32
-from everybit.files.aside import hash_file, new_hasher, read_ahead, read_hashed
+from everybit.files.aside import hash_file, new_hasher, read_hashed
 from everybit.files.blocks import in_blocks
 
 if TYPE_CHECKING:
@@ -117,14 +117,10 @@ def read_for_seal(
     active: list[Span] = []
     members = sorted(checked, key=lambda span: span.start)
     starts = [span.start for span in members]
-    whole = {name: new_hasher(name) for name in ("blake3", *(["sha256"] if sha256 else []))}
+    aside = {name: new_hasher(name) for name in ("blake3", *(["sha256"] if sha256 else []))}
     position = 0
     digest, crc_of = xxhash.xxh3_128_digest, isal_zlib.crc32
-    # SHA-256 takes longer than all the rest: it has a thread of its own then, as BLAKE3 has.
-    chunks = read_hashed(source, list(whole.values())) if sha256 else read_ahead(source)
-    for chunk in chunks:
-        if not sha256:
-            whole["blake3"].update(chunk)
+    for chunk in read_hashed(source, list(aside.values())):
         end = position + len(chunk)
         while waiting and waiting[-1].start < end:
             active.append(waiting.pop())
@@ -146,8 +142,8 @@ def read_for_seal(
         leaves=leaves,
         crcs=crcs,
         num_bytes=position,
-        blake3=Digest(Algorithm.BLAKE3, whole["blake3"].hexdigest()),
-        sha256=Digest(Algorithm.SHA256, whole["sha256"].hexdigest()) if sha256 else None,
+        blake3=Digest(Algorithm.BLAKE3, aside["blake3"].hexdigest()),
+        sha256=Digest(Algorithm.SHA256, aside["sha256"].hexdigest()) if sha256 else None,
     )
 
 
