@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from bench.files_campaign import commit
-from bench.kept import add_options, read_parts, write_result
+from bench.kept import add_options, commit, read_parts, write_result
 from bench.table import write_section
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -15,20 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench.kept import commit
 from tests.examples.harness import Job, Performance, perform, problems_alone, problems_healed
 from tests.examples.repertoire import REPERTOIRE, Example
 
 import everybit
 from everybit.core.trace_name import parse_trace_name
-
-ROOT = Path(__file__).parent.parent
 
 
 def try_examples(examples: list[Example], seeds: int, place: Path) -> list[dict[str, Any]]:
@@ -101,9 +99,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="names of examples")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    measured = commit()
     began = time.time()
     results = []
     rounds: dict[tuple[str, ...], list[Example]] = {}
@@ -120,7 +116,7 @@ def main() -> None:
                 print(f"{result['example']}: {found} {told}", flush=True)
     summary = {
         "what": "examples under a Guard: clean runs, traced ones, and runs with flips healed",
-        "commit": commit,
+        "commit": measured,
         "seeds": list(range(args.seeds)),
         "torch": torch.__version__,
         "python": platform.python_version(),

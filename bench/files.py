@@ -23,8 +23,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.files_campaign import commit
 from bench.files_worker import BARE, OURS, PEERS
+from bench.kept import commit
 from bench.table import write_section
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench import kept
 from bench.damages import KINDS, Changed, changed_spans
+from bench.kept import commit
 from bench.places import Laid, lay
 from bench.subjects import SUBJECTS, Subject
 from bench.table import write_section
@@ -312,14 +312,6 @@ def table(result: dict[str, Any]) -> str:
                 f"| {subject} | {kind} | {cell['sealed_right']} of {cell['placements']} | {bare} |"
             )
     return "\n".join(rows)
-
-
-def commit() -> str:
-    """The commit that is measured."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip()
 
 
 def main() -> int:

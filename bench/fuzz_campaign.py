@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import kept
-from bench.files_campaign import commit
 from bench.fuzz_child import CPU_SECONDS, MEMORY_MIB, Fuzzer
+from bench.kept import commit
 from bench.table import write_section
 
 _BATCH: Final = 10_000

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from bench.files_campaign import commit
 from bench.harmless import KINDS, LARGE
+from bench.kept import commit
 from bench.table import write_section
 
 import everybit

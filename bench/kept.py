@@ -1,8 +1,9 @@
-"""Result files of campaigns that run in parts: their options, and reading and writing them."""
+"""Result files of campaigns: options of those that run in parts, reading, writing, the commit."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,3 +27,15 @@ def write_result(result: Any, path: Path | None) -> None:
     """Write a result where it was asked for."""
     if path is not None:
         path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """The commit that is measured."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()

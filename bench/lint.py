@@ -27,7 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.files_campaign import commit
+from bench.kept import commit
 from bench.lint_own import compare_own
 from bench.lint_peers import ANY, COUNTED, IMPORTS, Peer, Told, find_peers, list_rules
 from bench.lint_snippets import SNIPPETS, Place, Snippet, read_snippets

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.kept import commit
+from bench.table import write_section
 
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord, SumTable, TensorTable
@@ -31,8 +33,6 @@ from everybit.ledger import EndReason, RunWriter
 
 BENCH = Path(__file__).resolve().parent
 RESULTS = BENCH / "results" / "long-diff.json"
-PAGE = BENCH.parent / "docs" / "benchmarks.md"
-MARKS = "<!-- long-diff -->", "<!-- /long-diff -->"
 #: Steps from one with block sums to the next.
 SUMS_EVERY = 16
 _DIFF = """
@@ -187,14 +187,6 @@ def markdown(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write_section(text: str) -> None:
-    """Put the section between its marks in the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    PAGE.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Measure, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -209,15 +201,8 @@ def main() -> None:
             row = measure(Path(place), steps=given.steps, modules=given.modules, sums=sums)
             print(json.dumps(row), flush=True)
             rows.append(row)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=BENCH,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     result = {
-        "commit": commit,
+        "commit": commit(),
         "python": platform.python_version(),
         "load": [round(each, 1) for each in os.getloadavg()],
         "cpus": os.cpu_count(),
@@ -225,7 +210,7 @@ def main() -> None:
     }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if given.write:
-        write_section(markdown(result))
+        write_section("long-diff", markdown(result))
 
 
 if __name__ == "__main__":

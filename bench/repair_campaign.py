@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
-from bench.files_campaign import commit
+from bench.kept import commit
 from bench.parity_sets import ParitySet
 from bench.places import lay
 from bench.subjects import SUBJECTS

@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from bench.kept import commit
 from tests.examples.harness import Performance, perform
 from tests.examples.repertoire import REPERTOIRE, Example, example
 from tests.examples.resuming import (
@@ -34,7 +34,6 @@ from tests.examples.resuming import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parent.parent
 #: Ways of saving: with the Guard's state, and as the script does alone.
 WAYS = ("with the Guard's state", "by itself")
 #: The example that saves its own Guard's state.
@@ -82,9 +81,7 @@ def main() -> None:
     summary: dict[str, Any] = {}
     if args.only and args.out and args.out.exists():  # The others stay as they are kept.
         known = {each["example"]: each for each in json.loads(args.out.read_text())["results"]}
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    measured = commit()
     began = time.time()
     results: list[dict[str, Any]] = []
     rounds: dict[tuple[str, ...], list[Example]] = {}
@@ -96,7 +93,7 @@ def main() -> None:
             part = examples[start : start + TOGETHER]
             with tempfile.TemporaryDirectory() as place:
                 fresh = try_examples(part, args.seeds, Path(place))
-            results += [result | {"commit": commit} for result in fresh]
+            results += [result | {"commit": measured} for result in fresh]
             for result in fresh:
                 for way in WAYS:
                     if way in result:
@@ -104,7 +101,7 @@ def main() -> None:
                         print(result["example"], way, told, result[way]["everybit"], flush=True)
             if args.out:
                 known |= {each["example"]: each for each in results}
-                summary = _summary(known, commit, args.seeds, time.time() - began)
+                summary = _summary(known, measured, args.seeds, time.time() - began)
                 args.out.write_text(json.dumps(summary, indent=1) + "\n")
     print({key: value for key, value in summary.items() if key != "results"})
 

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.files_campaign import commit
+from bench.kept import commit
 from bench.scan_corpus import Sample, corpus, write_corpus
 from bench.table import write_section
 

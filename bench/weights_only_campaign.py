@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import kept
-from bench.files_campaign import commit
+from bench.kept import commit
 from bench.table import write_section
 from bench.weights_only_classes import REASONS, reason_of
 

@@ -44,7 +44,7 @@ def _made(folder: str) -> str:
 
 
 def _is_one_of_several() -> bool:
-    if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
+    if _is_launched_as_several():
         return True
     distributed = sys.modules.get("torch.distributed")
     return (
@@ -55,9 +55,13 @@ def _is_one_of_several() -> bool:
     )
 
 
+def _is_launched_as_several() -> bool:
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1")
+
+
 def _launch_time_s() -> float:
     """Return when the launcher started where there are several ranks, else now."""
-    if os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
+    if _is_launched_as_several():
         try:
             stat = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="ascii", errors="replace")
             ticks = int(stat.rpartition(")")[2].split()[19])
