@@ -124,16 +124,21 @@ def _innermost_first(differing: list[tuple[str, int, int]]) -> list[tuple[str, i
     ('grad head()', 1, 2)
     >>> _innermost_first([("grad ()", 1, 2), ("grad head()", 3, 4)])[0]
     ('grad ()', 1, 2)
+    >>> _innermost_first([("head() aten.addmm#0", 1, 2), ("head()", 1, 2)])[0]
+    ('head() aten.addmm#0', 1, 2)
     """
-    front: tuple[str, int, int] | None = None
-    module = ""
-    for each in differing:
+    front = differing[0] if differing else ("", 0, 0)
+    outer = parse_trace_name(front[0])
+    if outer is None or outer.op:  # an operation is within any module that gave its result
+        return differing
+    module = outer.module
+    for each in differing[1:]:
         name = parse_trace_name(each[0])
-        if name is None or name.op or (front is not None and each[1:] != front[1:]):
+        if name is None or name.op or each[1:] != front[1:]:
             continue
-        if front is None or name.module.startswith(f"{module}." if module else ""):
+        if name.module.startswith(f"{module}." if module else ""):
             front, module = each, name.module
-    if front is None or front == differing[0]:
+    if front is differing[0]:
         return differing
     return [front, *(each for each in differing if each is not front)]
 

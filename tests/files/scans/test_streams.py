@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import pickle
+import random
 import sys
 import zlib
 from types import ModuleType
@@ -102,7 +103,7 @@ def test_compressed_streams(tmp_path, compress):
 
 @pytest.mark.parametrize("size", [1, 200_000, 262_144 - 23, 262_144])
 def test_a_second_stream_behind_the_first(tmp_path, size):
-    first = gzip.compress(os.urandom(size), 0)
+    first = gzip.compress(b"~" * size, 0)  # stored, and no opcode of a pickle
     two = first + bytes(3) + gzip.compress(b"")
     assert scan(tmp_path, two, "a.gz").findings == ()
     data = pickle.dumps(b"x" * size)
@@ -111,7 +112,7 @@ def test_a_second_stream_behind_the_first(tmp_path, size):
 
 
 def test_a_damaged_stream_is_read_up_to_its_damage(tmp_path):
-    data = bytearray(gzip.compress(pickle.dumps(Runs()) + os.urandom(1000)))
+    data = bytearray(gzip.compress(pickle.dumps(Runs()) + random.Random(0).randbytes(1000)))
     data[-6] ^= 1
     assert rules(scan(tmp_path, bytes(data), "a.gz")) == {"PKL201", "PKL203"}
 
