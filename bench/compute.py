@@ -28,7 +28,6 @@ from guard import (
     ROOT,
     Variant,
     Workers,
-    _commit,
     measure_in_turn,
     options_of,
     results_of,
@@ -36,6 +35,7 @@ from guard import (
     spread,
     table,
 )
+from kept import commit
 from table import write_section
 
 RESULTS = ROOT / "bench" / "results" / "compute.json"
@@ -138,7 +138,7 @@ Comparing replicas adds {100 * statistics.median(over(workers, "replicas")):.2f}
 """)
     text = f"""## Checks of what is computed
 
-`python bench/compute.py --rounds {options.rounds} --steps {options.steps}`, commit {_commit()},
+`python bench/compute.py --rounds {options.rounds} --steps {options.steps}`, commit {commit()},
 torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
 {"".join(parts)}"""
     return "\n\n".join(

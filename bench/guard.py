@@ -33,6 +33,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from kept import commit
 from table import write_section
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -248,7 +249,7 @@ def results_of(sorts, options, values):
         values: Name of each measured value, and the value of the bare loop that it is held to.
     """
     return {
-        "commit": _commit(),
+        "commit": commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "cpus": os.cpu_count(),
@@ -390,19 +391,13 @@ def text_of(sorts, options, log_bytes):
         parts.append(tell_ranks(sorts["ranks"]))
     text = f"""## The Guard in a training loop
 
-`python bench/guard.py --rounds {options.rounds} --steps {options.steps}`, commit {_commit()},
+`python bench/guard.py --rounds {options.rounds} --steps {options.steps}`, commit {commit()},
 torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
 {"".join(parts)}"""
     blocks = text.split("\n\n")
     return "\n\n".join(
         block if block.lstrip().startswith(("#", "|")) else fill(block, 100) for block in blocks
     )
-
-
-def _commit():
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-    return told.stdout.strip()
 
 
 def report(sorts, options, log_bytes, *, partial):

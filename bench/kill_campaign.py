@@ -1,6 +1,6 @@
 """Kill watched training runs at random moments; every record must read back and report.
 
-    python bench/kill_campaign.py --kills 50 --out bench/results/kills.json
+    python -m bench.kill_campaign --kills 50 --out bench/results/kills.json
 
 Each run is `everybit run train.py` in a process of its own, killed by SIGKILL at a moment drawn
 from the seed: while torch is imported, while the folder is made, between steps, within one. The
@@ -21,6 +21,8 @@ import textwrap
 import time
 from pathlib import Path
 from typing import Any
+
+from bench.kept import commit
 
 SCRIPT = textwrap.dedent(
     """
@@ -123,10 +125,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     result = campaign(options.kills, options.seed)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    result = {"commit": commit.stdout.strip(), **result}
+    result = {"commit": commit(), **result}
     if options.out is not None:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print({key: value for key, value in result.items() if key != "outcomes"})

@@ -1,6 +1,6 @@
 """Numerics under test: clean runs that must stay quiet, planted faults that must be named.
 
-    python bench/numerics_campaign.py [--steps 160] [--clean 40] [--only NAME]
+    python -m bench.numerics_campaign [--steps 160] [--clean 40] [--only NAME]
 
 Clean runs: six kinds of model, three seeds, fp32, bf16 autocast and fp16 autocast with a
 GradScaler, under warm-up, schedules, dropout, label noise, clipping and accumulation. No finding
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from bench.kept import commit
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.optim import lr_scheduler
@@ -674,11 +674,8 @@ def main():
     print(f"{found} of {len(results['faults'])} faults found and named")
     if options.only:
         return
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     facts = {
-        "commit": commit,
+        "commit": commit(),
         "torch": torch.__version__,
         "steps": options.steps,
         "planted_at": AT,

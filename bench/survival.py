@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 from bench.closure_loops import MEMORY, Loop, build, cnn, flip, gpt, target
+from bench.kept import commit
 from torch.nn.parallel import DistributedDataParallel
 
 import everybit
@@ -205,12 +206,8 @@ def main() -> None:
             if rank_here() == 0:
                 print(json.dumps(row), flush=True)
                 if options.out is not None:
-                    commit = subprocess.run(
-                        ["git", "rev-parse", "--short", "HEAD"],
-                        capture_output=True, text=True, check=False,
-                    )  # fmt: skip
                     facts = {"seed": options.seed, "ranks": options.ranks}
-                    facts |= {"commit": commit.stdout.strip(), "torch": torch.__version__}
+                    facts |= {"commit": commit(), "torch": torch.__version__}
                     text = json.dumps(facts | {"rows": rows}, indent=1)
                     options.out.write_text(text + "\n", encoding="utf-8")
     if dist.is_initialized():

@@ -33,13 +33,13 @@ from guard import (
     ROOT,
     Variant,
     Workers,
-    _commit,
     options_of,
     results_of,
     rows_of,
     spread,
     table,
 )
+from kept import commit
 from table import write_section
 
 RESULTS = ROOT / "bench" / "results" / "trace.json"
@@ -148,7 +148,7 @@ def text_of(workers, options, peer):
     size = {name: size_of(workers, name)[1] for name in ("guard", "module", "op")}
     text = f"""## Tracing
 
-`python bench/trace.py --rounds {options.rounds} --steps {options.steps}`, commit {_commit()},
+`python bench/trace.py --rounds {options.rounds} --steps {options.steps}`, commit {commit()},
 torch {torch.__version__}. Medians over {options.rounds} interleaved rounds, quartiles in brackets.
 
 A GPT of {facts["parameters"] / 1e6:.1f} million parameters in float32 (6 layers, width 384, context

@@ -37,7 +37,8 @@ import everybit
 from everybit.drill.gpt import GPT, GPTConfig
 from everybit.guard.contents.delivered import Delivered
 from everybit.probe.contents.probe import EVERY, FULL_BATCHES
-from guard import ROOT, _commit, quartiles, spread
+from guard import ROOT, quartiles, spread
+from kept import commit
 from table import write_section
 
 RESULTS = ROOT / "bench" / "results" / "tracking.json"
@@ -320,7 +321,7 @@ def text_of(found, options):
     first, later = least_step(found)
     text = f"""## Following loaders
 
-`python bench/tracking.py --rounds {options.rounds}`, commit {_commit()}, torch {torch.__version__},
+`python bench/tracking.py --rounds {options.rounds}`, commit {commit()}, torch {torch.__version__},
 {torch.get_num_threads()} threads. Medians over interleaved rounds, quartiles in brackets.
 
 What a Guard adds where it follows a loader: in the loop's own thread, where a batch is put on
@@ -359,7 +360,7 @@ def main():
     print(text)
     write_section("tracking", text)
     results = {
-        "commit": _commit(),
+        "commit": commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "cpus": os.cpu_count(),

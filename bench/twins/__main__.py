@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import torch
+from bench.kept import commit
 from bench.twins.campaign import Answer, run_all
 from bench.twins.kinds import KINDS
 from bench.twins.table import markdown, summary, write_section
@@ -41,15 +41,15 @@ def main() -> int:
     given = parser.parse_args()
     if given.merge:
         answers = _joined(given.merge)
-        commit = ", ".join(dict.fromkeys(_read(part)["commit"] for part in given.merge))
+        measured = ", ".join(dict.fromkeys(_read(part)["commit"] for part in given.merge))
     else:
         torch.set_num_threads(1)
         kinds = [kind for kind in KINDS if given.only in kind.name]
         seeds = [int(seed) for seed in given.seeds.split(",")]
-        commit = _commit()
+        measured = commit()
         answers = run_all(kinds, seeds, given.trace.split(","), told=_tell)
     result = {
-        "commit": commit,
+        "commit": measured,
         "torch": torch.__version__,
         "seeds": sorted({answer.seed for answer in answers}),
         "summary": summary(answers),
@@ -84,17 +84,6 @@ def _tell(answer) -> None:
     print(f"{'ok   ' if right else 'WRONG'} {text} {answer.certainty}, {place}", file=sys.stderr)
     if not right:
         print(f"      {answer.why[:300]}", file=sys.stderr)
-
-
-def _commit() -> str:
-    asked = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent,
-        check=False,
-    )
-    return asked.stdout.strip()
 
 
 if __name__ == "__main__":
