@@ -1,6 +1,6 @@
 """What following loaders costs: the bare loop beside the tracked one, loading only and training.
 
-    python bench/tracking.py [--rounds 9] [--only tensors|tokens|images|gpt|cnn]
+    python bench/tracking.py [--rounds 9] [--only CASE]
 
 Loops take turns, in an order that rotates from round to round. Of each, two things are taken: the
 CPU time of the loop's own thread within `next(iterator)`, a batch, which is where everything is
@@ -31,7 +31,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import everybit
 from everybit.drill.gpt import GPT, GPTConfig
@@ -39,58 +38,12 @@ from everybit.guard.contents.delivered import Delivered
 from everybit.probe.contents.probe import EVERY, FULL_BATCHES
 from guard import ROOT, quartiles, spread
 from kept import commit
+from loaders import BATCH, IMAGES, SIDE, TOKENS, images, photographs, tensors, tokens
 from table import write_section
 
 RESULTS = ROOT / "bench" / "results" / "tracking.json"
 VARIANTS = ("bare", "guard", "tracked")
 SETTINGS = {"guard": {"samples": False}, "tracked": {}}
-TOKENS, BATCH, VOCABULARY = 128, 32, 256
-SIDE, IMAGES = 224, 64
-
-
-class Tokens(Dataset):
-    """Dictionaries of tokens, as a tokenizer makes them ahead."""
-
-    def __init__(self, length):
-        shape = (length, TOKENS)
-        self.ids = torch.randint(0, VOCABULARY, shape)
-        self.mask = torch.ones(shape, dtype=torch.int64)
-
-    def __len__(self):
-        return len(self.ids)
-
-    def __getitem__(self, index):
-        ids = self.ids[index]
-        return {"input_ids": ids, "attention_mask": self.mask[index], "labels": ids.clone()}
-
-
-class Images(Dataset):
-    """Images in memory, as bytes; made into numbers as they are read."""
-
-    def __init__(self, length):
-        self.length = length
-        self.pixels = torch.randint(0, 256, (32, 3, SIDE, SIDE), dtype=torch.uint8)
-        self.labels = torch.randint(0, 10, (length,)).tolist()
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, index):
-        return self.pixels[index % 32].float().sub_(127.5).div_(64), self.labels[index]
-
-
-def tensors(num_batches):
-    shape = (num_batches * BATCH, TOKENS)
-    data = TensorDataset(torch.randint(0, VOCABULARY, shape), torch.randint(0, VOCABULARY, shape))
-    return DataLoader(data, batch_size=BATCH, shuffle=True)
-
-
-def tokens(num_batches):
-    return DataLoader(Tokens(num_batches * BATCH), batch_size=BATCH, shuffle=True, num_workers=2)
-
-
-def images(num_batches):
-    return DataLoader(Images(num_batches * IMAGES), batch_size=IMAGES, shuffle=True, num_workers=2)
 
 
 def gpt():
@@ -132,9 +85,14 @@ CASES = {
     "tensors": Case(f"tensors in memory, {BATCH} x {TOKENS} tokens, no workers", tensors, 640),
     "tokens": Case(f"dictionaries of tokens, {BATCH} x {TOKENS}, 2 workers", tokens, 320),
     "images": Case(f"images, {IMAGES} x 3 x {SIDE} x {SIDE}, 2 workers", images, 32, rounds=3),
+    "photographs": Case(
+        f"JPEG files, decoded and cropped, {IMAGES} x 3 x {SIDE} x {SIDE}, 2 workers",
+        photographs, 24, rounds=3,
+    ),
     "gpt": Case("a GPT on the tensors in memory", tensors, 3, gpt, 3),
     "cnn": Case("a small CNN on the images", images, 18, cnn, 3),
-}
+    "cnn-photographs": Case("a small CNN on the JPEG files", photographs, 18, cnn, 3),
+}  # fmt: skip
 
 
 @dataclass
