@@ -31,6 +31,7 @@ class _Pauses:
     others: dict[str, int] = field(default_factory=dict)
     left: Any = None
     begun: bool = False
+    fresh: bool = False
     num_batches: int = 0
     num_for_updates: int = 0
 
@@ -38,6 +39,16 @@ class _Pauses:
     def is_trained_on(self) -> bool:
         """Whether most of its batches were for an update; a look at one makes no training."""
         return 2 * self.num_for_updates > self.num_batches
+
+    def goes_on(self, num_before: int) -> None:
+        """Take the batches before the first thing that is seen of a pass.
+
+        One that goes on from a saved position has some: what others did since it really began, in
+        another process, is not known, and its pause is not like the others.
+        """
+        if self.fresh and num_before:
+            self.begun = False
+        self.fresh = False
 
 
 class Pauses:
@@ -65,7 +76,7 @@ class Pauses:
         found = self._moved(start, known, generator) if known.begun and known.shuffles else []
         known.generator = generator
         known.others.clear()
-        known.begun = True
+        known.begun = known.fresh = True
         for name, other in self._loaders.items():
             if name != start.loader and any(other.generator is each for each in drawn):
                 other.others[start.loader] = other.others.get(start.loader, 0) + 1
@@ -77,11 +88,13 @@ class Pauses:
         if known is not None:
             known.num_batches += 1
             known.num_for_updates += record.step >= 0
+            known.goes_on(record.batch)
 
     def ends(self, end: EpochEnd) -> None:
         """Take the end of a pass."""
         known = self._loaders.get(end.loader)
         if known is not None and known.shuffles:
+            known.goes_on(end.num_batches)
             known.left = state_of(known.generator)
 
     def _moved(self, start: EpochStart, known: _Pauses, generator: Any) -> list[Finding]:

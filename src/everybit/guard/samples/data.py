@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, dataloader
 
 from everybit.core.after_import import AfterImport
 from everybit.core.errors import UsageError
-from everybit.core.samples import EpochEnd, SampleRecord
+from everybit.core.samples import EpochEnd, Promise, SampleRecord
 from everybit.guard.patches import Patches
 from everybit.guard.samples.delivery import Delivery, EpochStart
 from everybit.guard.samples.hooks import Hooks, hooks_of
@@ -140,9 +140,7 @@ class Data:
         if hasattr(hooks.loader, "dataset"):
             # Where workers are kept it is not read anew otherwise, and may have changed since.
             self._fence(self._announce, entry, hooks.loader)
-        entry.broken_off, entry.left = entry.broken_off + entry.left, False
-        number, entry.passes = entry.passes, entry.passes + 1
-        return number
+        return entry.begins()
 
     def arrived(self, hooks: Going, batch: Arrived) -> None:
         """Put a batch on record and have it judged, before the loop gets it."""
@@ -154,7 +152,7 @@ class Data:
 
     def ended(self, hooks: Going, *, whole: bool) -> None:
         """Have a pass judged that is over."""
-        self._going[hooks].left = not whole
+        self._going[hooks].ended(hooks, whole=whole)
         with self._watch.boundaries.lock:
             found = self._fence(self._look_back, hooks, whole)
         if found:
@@ -198,11 +196,14 @@ class Data:
         self._sweep()
         entry = self._entries.of(loader)
         self._announce(entry, loader)
+        stateful = getattr(loader, "next_iter_state", None) is not None
+        find = self._positions.own_plan if stateful else self._positions.plan_for
+        name, plan = entry.name, find(entry)
+        if entry.name != name:  # It turned out to be another of the saved ones.
+            entry.promise = Promise()
+            self._announce(entry, loader)
         self._start(entry, loader)
         beginning = Beginning.of(loader)
-        if getattr(loader, "next_iter_state", None) is not None:
-            return self._positions.own_plan(entry), beginning
-        plan = self._positions.plan_for(entry)
         if isinstance(plan, Plan):
             plan.before(loader, entry.promise)
             beginning = Beginning.of(loader) if plan.live else beginning
@@ -273,8 +274,7 @@ class Data:
         entry, loader = self._going[hooks], hooks.loader
         facts = batch.facts
         step, training = self._watch.position(wanted)
-        if training:
-            entry.last_step = step
+        entry.delivered(step, first=batch.number == 0 or batch.resumed, for_update=training)
         record = SampleRecord(
             loader=entry.name,
             epoch=hooks.current.number,

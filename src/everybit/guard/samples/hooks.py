@@ -126,6 +126,14 @@ class Hooks:
         return sys.getrefcount(iterator) > 2 + kept
 
     @property
+    def has_delivered_all(self) -> bool:
+        """Whether the pass has given as many batches as the loader has; False where none says."""
+        try:
+            return self.has_keys and self.current.delivered >= len(self._loader())  # type: ignore[arg-type]
+        except Exception:
+            return False
+
+    @property
     def workers(self) -> list[Any]:
         """The worker processes; those that the iterator had where it is gone."""
         iterator = self._iterator()

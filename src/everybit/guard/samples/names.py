@@ -29,7 +29,10 @@ class Entry:
         passes: Passes that were begun.
         hooks: Those on its newest iterator.
         last_step: Updates finished when it last delivered a batch for an update; -1 with none.
+        for_update: Its newest batch was for an update.
+        span: Updates finished at the first and at the last batch of the newest pass.
         left: The loop broke the newest pass off.
+        left_before: The loop broke the pass before it off.
         broken_off: Passes before it that the loop broke off.
         given: The program gave the name.
     """
@@ -41,21 +44,66 @@ class Entry:
     passes: int = 0
     hooks: Hooks | None = None
     last_step: int = -1
+    for_update: bool = False
+    span: tuple[int, int] = (-1, -1)
     left: bool = False
+    left_before: bool = False
     broken_off: int = 0
     given: bool = False
 
-    def is_live(self, step: int) -> bool:
+    def delivered(self, step: int, *, first: bool, for_update: bool) -> None:
+        """Take note of a batch.
+
+        Args:
+            step: Updates finished so far.
+            first: It is the first of its pass, here.
+            for_update: It is for the next update.
+        """
+        self.span = step if first else self.span[0], step
+        self.for_update = for_update
+        if for_update:
+            self.last_step = step
+
+    def begins(self) -> int:
+        """Take note of a pass; returns its number."""
+        self.broken_off += self.left
+        self.left, self.left_before = False, self.left
+        self.passes += 1
+        return self.passes - 1
+
+    def ended(self, hooks: Any, *, whole: bool) -> None:
+        """Take note that a pass is over: the newest, or one before whose iterator was held on to.
+
+        Args:
+            hooks: Those on its iterator.
+            whole: The loader had no more.
+        """
+        if hooks is self.hooks:
+            self.left = not whole
+        else:
+            self.broken_off += not whole
+            self.left_before = not whole
+
+    def is_live(self, step: int, *, trains: bool) -> bool:
         """Whether a checkpoint of now goes on within the newest pass.
 
         It does while the loop is in it. One that was left a moment ago, to save and to stop, is
         gone on with, too; not that of a loop that leaves all its passes before their end.
 
+        Nor, in a run that trains, a pass that is for no update and is over: a trainer that counts
+        batches (Lightning) never asks for the end, holds on to the iterator of its last validation,
+        and makes another one for the next. It is over where all was delivered, and where all that
+        was came between two updates and the pass before was left, too.
+
         Args:
             step: Updates finished so far.
+            trains: Some loader delivers for updates.
         """
         hooks = self.hooks
         if hooks is None or hooks.current.whole:
+            return False
+        at_once = self.left_before and self.span[0] == self.span[1]
+        if trains and not self.for_update and (at_once or hooks.has_delivered_all):
             return False
         just_left = self.last_step >= 0 and step - self.last_step <= 1 and not self.broken_off
         return just_left or (not hooks.current.ended and hooks.in_loop)

@@ -31,16 +31,18 @@ class Positions:
         self._check = check
         self._pending: dict[str, dict[str, Any]] = {}
         self._state: dict[str, Any] | None = None
+        self._iterated: set[Entry] = set()
 
     def save(self, step: int) -> dict[str, Any]:
         """Return the state: numbers, text, lists, dictionaries and tensors only."""
         loaders = {}
+        trains = any(entry.last_step >= 0 for entry in self._entries)
         for entry in self._entries:
             if entry.hooks is None:
                 if entry.name in self._pending:  # It was not iterated since it was loaded.
                     loaders[entry.name] = self._pending[entry.name]
                 continue
-            live = entry.is_live(step)
+            live = entry.is_live(step, trains=trains)
             loaders[entry.name] = position_of(entry.hooks, entry.promise, live=live)
         devices = RngState.capture().devices
         return {
@@ -62,13 +64,14 @@ class Positions:
             )
         self._state = state
         self._pending = dict(state["loaders"])
+        self._iterated.clear()  # One that was looked at before is gone on with, too.
         self._check.losses.load(state["losses"])
         self._restore_streams()
 
     def own_state(self, entry: Entry) -> Any:
         """Return the saved state of a loader that knows its own position; None with none."""
         position = self._pending.get(entry.name)
-        return None if position is None or entry.passes else position["own"]
+        return None if position is None else position["own"]
 
     def own_plan(self, entry: Entry) -> OwnPlan | None:
         """Return the plan for such a loader."""
@@ -80,8 +83,9 @@ class Positions:
 
     def plan_for(self, entry: Entry) -> Plan | None:
         """Return the plan for a loader that is about to be iterated; None where it just begins."""
-        if not self._pending or entry.passes:
+        if not self._pending or entry in self._iterated:
             return None
+        self._iterated.add(entry)
         names = [entry.name] if entry.name in self._pending else []
         names += [] if entry.given else [name for name in self._pending if name not in names]
         why = ""
