@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.core.tree import LEAF_BYTES
+from everybit.files.mapped import MappedHash, can_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 #: still large enough for BLAKE3 to share out among cores.
 BUFFER_BYTES: Final = 8 * LEAF_BYTES
 _NUM_BUFFERS: Final = 4
+#: Where all cores hash, and nothing else looks at the bytes: enough for each of them.
+_SHARED_BYTES: Final = 8 * BUFFER_BYTES
 
 
 class Hasher(Protocol):
@@ -53,7 +56,9 @@ def new_hasher(algorithm: str, *, size_bytes: int = 0, all_cores: bool = False) 
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
-def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memoryview]:
+def read_hashed(
+    source: ByteSource, hashers: Sequence[Hasher], *, buffer_bytes: int = BUFFER_BYTES
+) -> Iterator[memoryview]:
     """Yield a file's bytes in order, each piece while the hashers work on it.
 
     A view is valid until the next one is asked for. When the last was taken, the hashers are done.
@@ -62,13 +67,13 @@ def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memor
         PathError: The file cannot be read.
     """
     source.advise_sequential()
-    if source.size <= BUFFER_BYTES:
-        for chunk in source.chunks(size=BUFFER_BYTES):
+    if source.size <= buffer_bytes:
+        for chunk in source.chunks(size=buffer_bytes):
             for hasher in hashers:
                 hasher.update(chunk)
             yield chunk
         return
-    buffers = [memoryview(bytearray(BUFFER_BYTES)) for _ in range(_NUM_BUFFERS)]
+    buffers = [memoryview(bytearray(buffer_bytes)) for _ in range(_NUM_BUFFERS)]
     threads = [_Thread(hasher) for hasher in hashers]
     try:
         position = count = 0
@@ -77,7 +82,7 @@ def read_hashed(source: ByteSource, hashers: Sequence[Hasher]) -> Iterator[memor
                 for thread in threads:
                     thread.wait()
             buffer = buffers[count % _NUM_BUFFERS]
-            length = source.read_into(position, buffer[: min(BUFFER_BYTES, source.size - position)])
+            length = source.read_into(position, buffer[: min(buffer_bytes, source.size - position)])
             if not length:
                 break
             chunk = buffer[:length]
@@ -137,10 +142,14 @@ def hash_file(
     source: ByteSource, algorithms: Sequence[str], progress: Callable[[int], None]
 ) -> dict[str, str]:
     """Read a file once and return its digests in hexadecimal, by algorithm."""
-    hashers = [
-        new_hasher(name, size_bytes=source.size, all_cores=len(algorithms) == 1)
-        for name in algorithms
-    ]
-    for chunk in read_hashed(source, hashers):
+    alone = tuple(algorithms) == ("blake3",)
+    if alone and can_map(source):
+        with MappedHash(source, progress) as mapped:
+            digest = mapped.digest()
+        if digest is not None:
+            return {"blake3": digest}
+    hashers = [new_hasher(name, size_bytes=source.size, all_cores=alone) for name in algorithms]
+    buffer_bytes = _SHARED_BYTES if alone else BUFFER_BYTES
+    for chunk in read_hashed(source, hashers, buffer_bytes=buffer_bytes):
         progress(len(chunk))
     return {name: hasher.hexdigest() for name, hasher in zip(algorithms, hashers, strict=True)}

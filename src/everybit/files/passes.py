@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,9 @@ from isal import isal_zlib
 from everybit.core.digest import Algorithm, Digest
 from everybit.core.tree import LEAF_BYTES, TreeHasher
 from everybit.files import crc32
-from everybit.files.aside import hash_file, new_hasher, read_hashed
+from everybit.files.aside import Hasher, hash_file, new_hasher, read_hashed
 from everybit.files.blocks import in_blocks
+from everybit.files.mapped import MappedHash, can_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,15 +114,48 @@ def read_for_seal(
         sha256: Compute SHA-256 as well.
         progress: Is told the bytes read, as they are.
     """
+    with contextlib.ExitStack() as stack:
+        mapped: MappedHash | None = None
+        if can_map(source):
+            mapped = stack.enter_context(MappedHash(source, no_progress))
+        names = [*([] if mapped else ["blake3"]), *(["sha256"] if sha256 else [])]
+        aside = {name: new_hasher(name) for name in names}
+        done = _read_looked_at(source, list(aside.values()), hashed, checked, progress)
+        digest = mapped.digest() if mapped is not None else aside["blake3"].hexdigest()
+    return SealPass(
+        leaves=done.leaves,
+        crcs=done.crcs,
+        num_bytes=done.num_bytes,
+        blake3=read_blake3(source) if digest is None else Digest(Algorithm.BLAKE3, digest),
+        sha256=Digest(Algorithm.SHA256, aside["sha256"].hexdigest()) if sha256 else None,
+    )
+
+
+@dataclass(slots=True)
+class _Looked:
+    """Leaf digests and leaf CRCs of a file, as in `SealPass`."""
+
+    leaves: bytearray = field(default_factory=bytearray)
+    crcs: bytearray = field(default_factory=bytearray)
+    num_bytes: int = 0
+
+
+def _read_looked_at(
+    source: ByteSource,
+    aside: list[Hasher],
+    hashed: Iterable[Span],
+    checked: Iterable[Span],
+    progress: Callable[[int], None],
+) -> _Looked:
+    """Read a file once, through the hashers aside, and look at each leaf of it."""
     leaves, crcs = bytearray(), bytearray()
     waiting = sorted(hashed, key=lambda span: -span.start)
     active: list[Span] = []
     members = sorted(checked, key=lambda span: span.start)
     starts = [span.start for span in members]
-    aside = {name: new_hasher(name) for name in ("blake3", *(["sha256"] if sha256 else []))}
     position = 0
     digest, crc_of = xxhash.xxh3_128_digest, isal_zlib.crc32
-    for chunk in read_hashed(source, list(aside.values())):
+    for chunk in read_hashed(source, aside):
         end = position + len(chunk)
         while waiting and waiting[-1].start < end:
             active.append(waiting.pop())
@@ -138,13 +173,7 @@ def read_for_seal(
                 _feed(members, starts, leaf, position + start, crc)
         position = end
         progress(len(chunk))
-    return SealPass(
-        leaves=leaves,
-        crcs=crcs,
-        num_bytes=position,
-        blake3=Digest(Algorithm.BLAKE3, aside["blake3"].hexdigest()),
-        sha256=Digest(Algorithm.SHA256, aside["sha256"].hexdigest()) if sha256 else None,
-    )
+    return _Looked(leaves, crcs, position)
 
 
 def _feed(members: list[Span], starts: list[int], leaf: memoryview, at: int, crc: int) -> None:

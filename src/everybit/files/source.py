@@ -1,4 +1,4 @@
-"""Bounded reads from a file: never a memory map, never more than was asked for."""
+"""Bounded reads from a file: no memory map (see `mapped`), never more than was asked for."""
 
 from __future__ import annotations
 
@@ -80,6 +80,23 @@ class ByteSource:
     def identity(self) -> tuple[int, ...]:
         """Device, inode, size and times of the file when it was opened."""
         return self._identity
+
+    def fileno(self) -> int:
+        """Return the descriptor, which is open as long as this is."""
+        return self._file.fileno()
+
+    def is_cached(self, num_samples: int) -> bool:
+        """Return whether bytes at so many places come from memory; not where nobody can tell."""
+        if not hasattr(os, "RWF_NOWAIT"):
+            return False
+        buffer = bytearray(1)
+        try:
+            return all(
+                os.preadv(self.fileno(), [buffer], number * self.size // num_samples, os.RWF_NOWAIT)
+                for number in range(num_samples)
+            )
+        except OSError:
+            return False
 
     def again(self) -> ByteSource:
         """Return the same file opened once more, so that a thread can read it on its own.
