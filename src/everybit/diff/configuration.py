@@ -34,6 +34,9 @@ ORDER_ENTRIES: Final = (
     "cudnn_benchmark",
     "cudnn_deterministic",
 )
+#: Sections that are read as a model is called: empty where no known one was yet, as in the first
+#: step of a program that calls parts of its model and never the model.
+_READ_AT_CALLS: Final = ("modes", "modules", "precision")
 _PREFIX: Final = "configuration."
 
 
@@ -75,6 +78,7 @@ def compare_configurations(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[D
     """
     if not a or not b:
         return []
+    untold = {section for section in _READ_AT_CALLS if not (a.get(section) and b.get(section))}
     flat = _flat(a), _flat(b)
     return [
         Difference(
@@ -85,7 +89,9 @@ def compare_configurations(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[D
             kind="configuration",
         )
         for path in dict.fromkeys((*flat[0], *flat[1]))
-        if not _same(flat[0].get(path), flat[1].get(path)) and not _goes_with_class(path, *flat)
+        if path[0] not in untold
+        and not _same(flat[0].get(path), flat[1].get(path))
+        and not _goes_with_class(path, *flat)
     ]
 
 

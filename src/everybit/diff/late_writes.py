@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from everybit.core.link import Link
+from everybit.diff.roles import is_statistic
 
 if TYPE_CHECKING:
     from everybit.core.observation import StepRecord, TensorTable
@@ -32,6 +33,25 @@ class Late(NamedTuple):
         words, after = state.as_dict(), _words(following)
         return all(name in after and after[name] == words[name] for name in self.names)
 
+    def is_read_late(self, following: StepRecord, begun: StepRecord | None) -> bool:
+        """Whether it is running statistics that a forward pass moved before they were read.
+
+        A program that calls parts of its model, and never the model, is first seen as a gradient
+        comes back. Then statistics that went on from the right ones are right behind the next
+        update; where the losses there differ, something else than them does: what is trained on
+        makes no use of them.
+
+        Args:
+            following: The record of the next update in the run that holds the step.
+            begun: The first record of the run that began with the state.
+        """
+        if begun is None or not all(is_statistic(name) for name in self.names):
+            return False
+        if _losses(following) != _losses(begun):
+            return True
+        mine, other = _words(begun), _words(following)
+        return all(name in mine and mine[name] == other.get(name) for name in self.names)
+
 
 def written_late(state: TensorTable, record: StepRecord) -> Late | None:
     """Return what of a state was written behind this update; None where it is not of this step.
@@ -54,3 +74,7 @@ def _words(record: StepRecord) -> dict[str, int]:
         if table.link is Link.UPDATE
         for name, word in table.as_dict().items()
     }
+
+
+def _losses(record: StepRecord) -> list[tuple[int, ...]]:
+    return [tuple(table.words()) for table in record.tables if table.link is Link.LOSS]

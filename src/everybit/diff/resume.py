@@ -163,7 +163,7 @@ def _find(state: TensorTable, resumed: RankSide, other: RankSide) -> int | None:
             found = record.step
         elif found is not None:
             return found
-        elif late is not None and late.is_held(state, record):
+        elif late is not None and (late.is_held(state, record) or late.is_read_late(record, begun)):
             return late.step
         else:
             late = written_late(state, record)
