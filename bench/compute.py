@@ -45,6 +45,12 @@ FLOAT32 = [
     Variant(name="guard", what="`Guard` with all checks of what is computed off", settings=OFF),
     Variant(name="default", what="`Guard` at its defaults, between replayed steps", settings={}),
     Variant(
+        name="standby",
+        what="the same: within what waits to replay a step that is doubted",
+        settings={},
+        timed="replay",
+    ),
+    Variant(
         name="replay",
         what="every step replayed: `replay_every=1`",
         settings={**OFF, "replay_every": 1},
@@ -77,6 +83,12 @@ RANKS = [
         what="replicas and the reduction compared at every step: `replicas_every=1`",
         settings={**OFF, "replicas_every": 1},
     ),
+    Variant(
+        name="replicas alone",
+        what="the same: within the comparison itself",
+        settings={**OFF, "replicas_every": 1},
+        timed="replicas",
+    ),
 ]
 
 
@@ -94,14 +106,16 @@ def text_of(sorts, options):
         workers = sorts["float32"]
         replayed = over(workers, "replay")
         share = 100 * statistics.median(replayed) / every
+        waiting = 100 * statistics.median(workers.ratios("standby", "own_cpu", "cpu"))
         parts.append(f"""
 A GPT of {workers.facts["parameters"] / 1e6:.1f} million parameters in float32, as above.
 
 {table(rows_of(workers), "within the Guard's functions")}
 
 A replayed step costs {spread(replayed, 2)} bare steps more than one that is not; at the default,
-one step in {every}, that is {share:.2f} % of the run. Spot checks add
-{spread(over(workers, "spot"), 2)} of a step on each that they are asked for.
+one step in {every}, that is {share:.2f} % of the run; between these, what waits to replay a step
+that a sensor doubts takes {waiting:.2f} %. Spot checks add {spread(over(workers, "spot"), 2)} of a
+step on each that they are asked for.
 """)
     if "bfloat16" in sorts:
         parts.append(f"""
@@ -129,12 +143,13 @@ At its defaults that is {spread(mixed)} of the bare loop.
 """)
     if "ranks" in sorts:
         workers = sorts["ranks"]
+        alone = [100 * each for each in workers.ratios("replicas alone", "own_cpu", "cpu")]
         parts.append(f"""
 Two ranks of a DistributedDataParallel job over gloo.
 
 {table(rows_of(workers), "within the Guard's functions")}
 
-Comparing replicas adds {100 * statistics.median(over(workers, "replicas")):.2f} % of the bare step.
+Comparing replicas at every step takes {spread(alone, 2)} % of the bare step's CPU time.
 """)
     text = f"""## Checks of what is computed
 

@@ -55,14 +55,16 @@ class Clock:
 
 
 @contextmanager
-def timed_method(owner, name):
-    """Time a method of a class; yields the clock."""
-    clock, original = Clock(), getattr(owner, name)
-    setattr(owner, name, clock.wrap(original))
+def timed_methods(owner, *names):
+    """Time methods of a class together; yields the clock."""
+    clock, originals = Clock(), {name: getattr(owner, name) for name in names}
+    for name, original in originals.items():
+        setattr(owner, name, clock.wrap(original))
     try:
         yield clock
     finally:
-        setattr(owner, name, original)
+        for name, original in originals.items():
+            setattr(owner, name, original)
 
 
 class Loop:
@@ -119,15 +121,22 @@ def measure(step, num_steps, clock=None):
 
 
 def with_everybit(loop, num_steps, folder, settings, *, timed, closure=False):
-    """Measure under a Guard; the time within it, or within the ranks' agreement, is its own."""
+    """Measure under a Guard; the time within it, or within one of its parts, is its own."""
     import everybit
     from everybit.core.config import Config
     from everybit.guard.agreement import Agreement
     from everybit.guard.fence import Fence
+    from everybit.guard.replay.check import ReplayCheck
+    from everybit.guard.replicas.check import ReplicaCheck
 
-    owner, name = {"guard": (Fence, "__call__"), "agreement": (Agreement, "agree")}[timed]
+    parts = {
+        "guard": (Fence, "__call__"),
+        "agreement": (Agreement, "agree"),
+        "replay": (ReplayCheck, "__call__"),
+        "replicas": (ReplicaCheck, "__call__", "finish"),
+    }
     config = Config().updated({**settings, "run": folder}, where="bench")
-    with timed_method(owner, name) as clock:
+    with timed_methods(*parts[timed]) as clock:
         with everybit.Guard(loop.root, loop.optimizer, config=config) as guard:
 
             def step():
