@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
 
+    from everybit.core.samples import SampleRecord
     from everybit.diff.outcome import Outcome
     from everybit.diff.side import RankSide, RunSide, SealedStep
     from everybit.ledger import LogReader, RunReader
@@ -229,11 +230,21 @@ def _rank_side(log: LogReader) -> RankSide:
         missed_end=missed_end,
         cut_short=cut_short,
         configurations=lambda: _configurations(log),
-        samples=getattr(log, "samples", None),
+        samples=partial(_samples, log) if hasattr(log, "samples") else None,
         repeats=_repeats(log),
         shards=shards_of(log),
         wholes=partial(wholes_of, log),
     )
+
+
+def _samples(log: LogReader) -> Iterator[SampleRecord]:
+    from everybit.diff.look_ahead import as_used
+
+    def num_losses(step: int) -> int:
+        record = log.step(step)
+        return 0 if record is None else len(record.losses)
+
+    return as_used(log.samples(), num_losses)
 
 
 def _sealed(log: LogReader, streams: Mapping[int, tuple[str, ...]]) -> Iterator[SealedStep]:

@@ -45,7 +45,11 @@ class GoingOn:
         return [int(key) for key in keys]
 
 
-WAYS = {"counts all": (Counting, 3), "counts some": (Counting, 2), "goes on": (GoingOn, 1)}
+WAYS: dict[str, tuple[Any, int]] = {
+    "counts all": (Counting, 3),
+    "counts some": (Counting, 2),
+    "goes on": (GoingOn, 1),
+}
 
 
 def train(way: str, run: Path, *, stop: int = 18, saved: bytes = b"") -> tuple[list[Any], bytes]:
