@@ -126,12 +126,14 @@ def with_everybit(loop, num_steps, folder, settings, *, timed, closure=False):
     from everybit.core.config import Config
     from everybit.guard.agreement import Agreement
     from everybit.guard.fence import Fence
+    from everybit.guard.record import RecordCheck
     from everybit.guard.replay.check import ReplayCheck
     from everybit.guard.replicas.check import ReplicaCheck
 
     parts = {
         "guard": (Fence, "__call__"),
         "agreement": (Agreement, "agree"),
+        "record": (RecordCheck, "__call__", "finish"),
         "replay": (ReplayCheck, "__call__"),
         "replicas": (ReplicaCheck, "__call__", "finish"),
     }
