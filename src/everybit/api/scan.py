@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from everybit.core.errors import PathError
+from everybit.core.making import made
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.files.outcome import Outcome
+from everybit.files.scans.held import open_file
 from everybit.files.scans.scanning import scan_file
-from everybit.files.source import ByteSource, FolderError
+from everybit.files.source import FolderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from everybit.files.source import ByteSource
 
 
 def _to_nobody(num_files: int) -> None:
@@ -48,27 +53,37 @@ def scan(*paths: str | os.PathLike[str], progress: Callable[[int], None] = _to_n
         total = Outcome()
         for path in dict.fromkeys(map(Path, paths)):
             total.add(_scan_given(path, progress))
-    checked = tuple([Checked(what=what, count=number) for what, number in total.checked.items()])
-    return Verdict(
+    verdict = made(
+        Verdict,
         command="scan",
         target=tuple(map(str, paths)),
         findings=tuple(total.findings),
-        coverage=Coverage(checked=checked, skipped=tuple(total.skipped)),
+        coverage=_as_coverage(tuple(total.checked.items()), tuple(total.skipped)),
         stats={
             "bytes": total.num_bytes,
             "files": total.checked.get("files", 0),
             "seconds": time.perf_counter() - began,
         },
     )
+    if len(total.findings) > 1:
+        verdict.__post_init__()
+    return verdict
+
+
+@lru_cache(maxsize=256)  # of many small files the same is said
+def _as_coverage(counts: tuple[tuple[str, int], ...], skipped: tuple[Skipped, ...]) -> Coverage:
+    checked = tuple([Checked(what=what, count=number) for what, number in counts])
+    return Coverage(checked=checked, skipped=skipped)
 
 
 def _scan_given(given: str | os.PathLike[str], progress: Callable[[int], None]) -> Outcome:
     where = os.fspath(given)
-    name = os.path.basename(where)  # noqa: PTH119 - building a path takes longer than a small scan
+    # Building a path would take longer than a small scan.
+    name = where.rpartition("/")[2] if os.sep == "/" else os.path.basename(where)  # noqa: PTH119
     if name in ("", ".", ".."):
         where, name = str(Path(where)), Path(where).name
     try:
-        source = ByteSource(where)
+        source = open_file(where)
     except FolderError:
         return _scan_folder(Path(where), progress)
     outcome = _scan_one(source, name, named=True)
@@ -88,7 +103,7 @@ def _scan_folder(path: Path, progress: Callable[[int], None]) -> Outcome:
     total.findings += find_code_beside(folder.files)
     for name, place in folder.files.items():
         try:
-            total.add(_scan_one(ByteSource(place), name, named=False))
+            total.add(_scan_one(open_file(os.fspath(place)), name, named=False))
         except PathError as error:
             total.skipped.append(Skipped(what=name, why=f"it cannot be read: {error.what}"))
         progress(1)
@@ -96,9 +111,11 @@ def _scan_folder(path: Path, progress: Callable[[int], None]) -> Outcome:
 
 
 def _scan_one(source: ByteSource, name: str, *, named: bool) -> Outcome:
-    with source:
+    try:
         outcome = scan_file(source, name, named=named)
         outcome.num_bytes += source.size
         if source.changed():
             raise PathError("changed while it was read", where=str(source.path), todo="try again")
+    finally:
+        source.close()
     return outcome

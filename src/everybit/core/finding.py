@@ -39,7 +39,7 @@ class Certainty(StrEnum):
 Ranges = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Location:
     """A place in a file, a run or a machine. Only the keys that apply are set; no synonyms.
 
@@ -129,7 +129,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, StrEnum) else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One damage, told once: the most specific rule, the other evidence inside it.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.errors import UsageError
 from everybit.core.finding import Certainty, Finding, Location, Severity
+from everybit.core.making import made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,7 +94,8 @@ class Rule:
             severity: Only where the case departs from the rule's default.
             certainty: Only where the case departs from the rule's default.
         """
-        return Finding(
+        told = made(
+            Finding,
             rule=self.id,
             slug=self.slug,
             severity=severity or self.severity,
@@ -103,6 +105,8 @@ class Rule:
             evidence=evidence or {},
             remedy=remedy or self.remedy,
         )
+        told.__post_init__()
+        return told
 
 
 @cache

@@ -32,7 +32,7 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Checked:
     """A check that ran: on how many things."""
 
@@ -57,7 +57,7 @@ class Skipped:
         return {"what": self.what, "why": self.why, "promised": self.promised}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Coverage:
     """What a verdict stands on."""
 
@@ -75,7 +75,7 @@ class Coverage:
         return Coverage(checked=self.checked + other.checked, skipped=self.skipped + other.skipped)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What a checking verb answers.
 

@@ -47,7 +47,7 @@ class ByteSource:
             self._file = io.FileIO(self._where)
         except OSError as error:
             raise PathError.from_os_error(error, self.path) from error
-        self._identity = _identity(os.fstat(self._file.fileno()))
+        self._identity = identity_of(os.fstat(self._file.fileno()))
         self.size = self._identity[2]
 
     def _refused(self, mode: int) -> PathError:
@@ -114,7 +114,7 @@ class ByteSource:
     def changed(self) -> bool:
         """Return whether somebody wrote to the file, or replaced it, since it was opened."""
         try:
-            return _identity(os.stat(self._where)) != self._identity  # noqa: PTH116 - as above
+            return identity_of(os.stat(self._where)) != self._identity  # noqa: PTH116 - as above
         except OSError:
             return True
 
@@ -173,7 +173,8 @@ class ByteSource:
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
 
-def _identity(found: os.stat_result) -> tuple[int, int, int, int, int]:
+def identity_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what tells a file from another, and from itself after a change."""
     return (
         found.st_dev,
         found.st_ino,

@@ -241,7 +241,7 @@ def test_a_looker_that_runs_out_of_memory_is_a_check_that_did_not_run(tmp_path, 
     from everybit.files.scans import scanning
 
     path = tmp_path / "a.pkl"
-    path.write_bytes(pickle.dumps([1]))
+    path.write_bytes(pickle.dumps([1], 0))
 
     def no_memory(content, walk):
         raise MemoryError

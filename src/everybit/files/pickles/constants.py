@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from everybit.files.pickles.nodes import (
     Blob,
@@ -21,6 +21,8 @@ _MAX_ITEMS: Final = 4
 _MAX_ARGUMENTS: Final = 8
 _MAX_DEPTH: Final = 3
 _MAX_INTEGER_BITS: Final = 128
+
+_CONTAINERS: Final = {TupleNode: "()", ListNode: "[]", SetNode: "{}", DictNode: "{}"}
 
 #: Stands for what is not constant.
 UNKNOWN: Final = "?"
@@ -51,7 +53,14 @@ def show_arguments(call: Call) -> list[str]:
 
 def show(node: Node, depth: int = 0) -> str:
     """Return the short form of one value."""
-    text = node if type(node) is str else as_string(node)
+    kind = type(node)
+    if kind is str and len(node) <= _MAX_LENGTH:
+        shown = repr(node)
+        if len(shown) <= _MAX_LENGTH and shown.isascii():
+            return shown
+    if kind in _CONTAINERS:
+        return _show_container(node, depth) if depth < _MAX_DEPTH else UNKNOWN
+    text = as_string(node)
     if text is not None:
         return _shorten(repr(text[: _MAX_LENGTH * 2]), longer=len(text) > _MAX_LENGTH * 2)
     if isinstance(node, Blob):
@@ -60,27 +69,21 @@ def show(node: Node, depth: int = 0) -> str:
         return repr(node)
     if isinstance(node, int):
         return repr(node) if node.bit_length() <= _MAX_INTEGER_BITS else "<a long integer>"
-    if isinstance(node, Global):
-        return _shorten(node.qualified, longer=False)
-    return _show_container(node, depth) if depth < _MAX_DEPTH else UNKNOWN
+    return _shorten(node.qualified, longer=False) if isinstance(node, Global) else UNKNOWN
 
 
 def _show_container(node: Node, depth: int) -> str:
-    if isinstance(node, DictNode):
-        shown = [
-            f"{show(key, depth + 1)}: {show(value, depth + 1)}"
-            for key, value in node.pairs[:_MAX_ITEMS]
-        ]
-        ends, count = "{}", len(node.pairs)
-    elif isinstance(node, (TupleNode, ListNode, SetNode)):
-        shown = [show(item, depth + 1) for item in node.items[:_MAX_ITEMS]]
-        ends = "()" if isinstance(node, TupleNode) else "[]"
-        ends = "{}" if isinstance(node, SetNode) else ends
-        count = len(node.items)
+    depth += 1
+    if type(node) is DictNode:
+        parts: list[Any] = node.pairs
+        shown = [f"{show(key, depth)}: {show(value, depth)}" for key, value in parts[:_MAX_ITEMS]]
     else:
-        return UNKNOWN
-    rest = ", ..." if count > _MAX_ITEMS else ""
-    return _shorten(f"{ends[0]}{', '.join(shown)}{rest}{ends[1]}", longer=False)
+        parts = node.items
+        shown = [show(item, depth) for item in parts[:_MAX_ITEMS]]
+    if len(parts) > _MAX_ITEMS:
+        shown.append("...")
+    ends = _CONTAINERS[type(node)]
+    return _shorten(f"{ends[0]}{', '.join(shown)}{ends[1]}", longer=False)
 
 
 def _shorten(text: str, *, longer: bool) -> str:

@@ -47,6 +47,7 @@ _APPLIERS: Final = frozenset({
     "operator.call", "_operator.call", "threading.Thread", "threading.Timer", "atexit.register",
     "builtins.property.fget", "weakref.finalize", "signal.signal",
 })  # fmt: skip
+_WATCHED: Final = CLASS_BUILDERS | _SETTERS | _APPLIERS
 _ALWAYS: Final = frozenset({"__new__", "__getattribute__"})
 
 
@@ -77,8 +78,7 @@ def _is_built(node: Node) -> bool:
 
 def is_plain(name: str) -> bool:
     """Return whether all calls of a name mean the same: a new result."""
-    watched = name in CLASS_BUILDERS or name in _SETTERS or name in _APPLIERS
-    return not watched and not passes_on(name)
+    return name not in _WATCHED and not passes_on(name)
 
 
 class _FileClass:

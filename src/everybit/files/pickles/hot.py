@@ -7,9 +7,10 @@ third of the time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final
 
-from everybit.files.pickles.nodes import Call, CallKind, TupleNode
+from everybit.files.pickles.nodes import Call, CallKind, DictNode, ListNode, TupleNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _REDUCE = CallKind.REDUCE
 _NEWEST = 5  # protocol
+_U32: Final = struct.Struct("<I").unpack_from
+_I32: Final = struct.Struct("<i").unpack_from
+#: What the keys of nearly all dictionaries are.
+_NAMES: Final = frozenset({str, int})
 
 
 def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_steps: int) -> bool:
@@ -31,17 +36,16 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
     Returns:
         Whether an opcode without an action was met, and not the bound.
     """
-    data, stack, marks, memo, calls = m.data, m.stack, m.marks, m.memo, m.calls
+    data, stack, marks, memo, calls = m.data, m.stack, m.marks, m.memo, m.made.calls
     size = len(data)
     at = start = m.at
-    step = 0
+    frame_end = m.frame_end
+    step = nodes = 0
     alone = False
-    floor = marks[-1] if marks else -1  # nothing is taken from below the last mark
+    floor = marks[-1] if marks else 0  # nothing is taken from below the last mark
     try:
         for step in range(1, max_steps + 1):  # noqa: B007 - told afterwards
             start = at
-            if at >= size:
-                raise m.ended("ends without STOP", at)
             code = data[at]
             at += 1
             if code > 0x7F:
@@ -50,35 +54,38 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                     if len(stack) == floor:
                         raise IndexError
                     top = stack[-1]
-                    if memo.setdefault(len(memo), top) is not top:
+                    key = len(memo)
+                    if key in memo:
                         m.at = at
-                        m.memoize(len(memo))
+                        m.memoize(key)
+                    else:
+                        memo[key] = top
                     continue
                 if code == 0x85:  # TUPLE1
-                    if stack and len(stack) != floor:
+                    if len(stack) != floor:
                         stack[-1] = TupleNode([stack[-1]])
-                        m.num_nodes += 1
+                        nodes += 1
                         continue
                 elif code == 0x89:  # NEWFALSE
                     stack.append(False)
                     continue
                 elif code == 0x86:  # TUPLE2
-                    if len(stack) - max(floor, 0) >= 2:
+                    if len(stack) - floor >= 2:
                         items = stack[-2:]
                         del stack[-2:]
                         stack.append(TupleNode(items))
-                        m.num_nodes += 1
+                        nodes += 1
                         continue
                 elif code == 0x8C:  # SHORT_BINUNICODE, which torch's own lacks too
                     if at < size:
                         end = at + 1 + data[at]
-                        if end <= size and not at < m.frame_end < end:
+                        if end <= size and not at < frame_end < end:
                             alone = True
                             stack.append(data[at + 1 : end].decode("utf-8", "surrogatepass"))
                             at = end
                             continue
                 elif code == 0x93:  # STACK_GLOBAL, which torch's own lacks too
-                    two = len(stack) - max(floor, 0) >= 2
+                    two = len(stack) - floor >= 2
                     if two and type(stack[-1]) is str and type(stack[-2]) is str:
                         alone = True
                         name = stack.pop()
@@ -90,11 +97,11 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                     continue
             elif code > 0x60:
                 if code == 0x72:  # LONG_BINPUT
-                    if at + 4 <= size and not at < m.frame_end < at + 4:
+                    if at + 4 <= size and not at < frame_end < at + 4:
                         if len(stack) == floor:
                             raise IndexError
                         top = stack[-1]
-                        key = int.from_bytes(data[at : at + 4], "little")
+                        (key,) = _U32(data, at)
                         if memo.setdefault(key, top) is not top:
                             m.at = at
                             m.memoize(key)
@@ -121,18 +128,43 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                         items = stack[first:]
                         del stack[first:]
                         stack.append(TupleNode(items))
-                        m.num_nodes += 1
-                        floor = marks[-1] if marks else -1
+                        nodes += 1
+                        floor = marks[-1] if marks else 0
                         continue
                 elif code == 0x63:  # GLOBAL
                     middle = data.find(b"\n", at)
                     end = data.find(b"\n", middle + 1)
-                    if at < middle < end - 1 and not at < m.frame_end <= end:
-                        module = data[at:middle].decode("utf-8", "surrogateescape")
-                        name = data[middle + 1 : end].decode("utf-8", "surrogateescape")
+                    if at < middle < end - 1 and not at < frame_end <= end:
+                        lines = data[at:end].decode("utf-8", "surrogateescape")
+                        module, name = lines.split("\n")
                         stack.append(m.reference(module, name, start))
                         at = end + 1
                         continue
+                elif code == 0x75:  # SETITEMS
+                    first = marks[-1] if marks else 0
+                    if first > (marks[-2] if len(marks) > 1 else 0):
+                        target, keys = stack[first - 1], stack[first::2]
+                        plain = type(target) is DictNode and len(keys) * 2 == len(stack) - first
+                        if plain and keys and _NAMES.issuperset(map(type, keys)):
+                            target.pairs.extend(zip(keys, stack[first + 1 :: 2], strict=True))
+                            del stack[first:]
+                            del marks[-1]
+                            floor = marks[-1] if marks else 0
+                            continue
+                elif code == 0x65:  # APPENDS
+                    first = marks[-1] if marks else 0
+                    if first > (marks[-2] if len(marks) > 1 else 0):
+                        target = stack[first - 1]
+                        if type(target) is ListNode and len(stack) > first:
+                            target.items.extend(stack[first:])
+                            del stack[first:]
+                            del marks[-1]
+                            floor = marks[-1] if marks else 0
+                            continue
+                elif code == 0x7D:  # EMPTY_DICT
+                    stack.append(DictNode([]))
+                    nodes += 1
+                    continue
             elif code > 0x40:
                 if code == 0x4B:  # BININT1
                     if at < size:
@@ -141,18 +173,30 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                         continue
                 elif code == 0x58:  # BINUNICODE
                     if at + 4 <= size:
-                        end = at + 4 + int.from_bytes(data[at : at + 4], "little")
-                        if end <= size and not at < m.frame_end < end:
+                        end = at + 4 + _U32(data, at)[0]
+                        if end <= size and not at < frame_end < end:
                             stack.append(data[at + 4 : end].decode("utf-8", "surrogatepass"))
                             at = end
                             continue
                 elif code == 0x52:  # REDUCE
-                    if len(stack) - max(floor, 0) < 2:
+                    if len(stack) - floor < 2:
                         raise IndexError
                     args = stack.pop()
                     stack[-1] = made = Call(_REDUCE, stack[-1], args, None, start)
                     calls.append(made)
-                    m.num_nodes += 1
+                    nodes += 1
+                    continue
+                elif code == 0x4E:  # NONE
+                    stack.append(None)
+                    continue
+                elif code == 0x4A:  # BININT
+                    if at + 4 <= size and not at < frame_end < at + 4:
+                        stack.append(_I32(data, at)[0])
+                        at += 4
+                        continue
+                elif code == 0x5D:  # EMPTY_LIST
+                    stack.append(ListNode([]))
+                    nodes += 1
                     continue
             elif code == 0x28:  # MARK
                 floor = len(stack)
@@ -160,18 +204,24 @@ def run(m: Machine, actions: Sequence[Callable[[Machine], None] | None], max_ste
                 continue
             elif code == 0x29:  # EMPTY_TUPLE
                 stack.append(TupleNode([]))
-                m.num_nodes += 1
+                nodes += 1
                 continue
             action = actions[code]
             m.at = at
             if action is None:
                 return True
             action(m)
-            at = m.at
-            floor = marks[-1] if marks else -1
+            at, frame_end = m.at, m.frame_end
+            floor = marks[-1] if marks else 0
+    except IndexError:
+        if start >= size:
+            raise m.ended("ends without STOP", start) from None
+        raise
     finally:
         m.begun, m.steps = start, step
-        m.at = max(m.at, at)
+        m.num_nodes += nodes
+        if at > m.at:
+            m.at = at
         if alone:
             m.shared = False
     return False

@@ -63,6 +63,13 @@ class Machine(Reader):
         piecewise: Read as the C unpickler reads a file.
     """
 
+    # What few pickles change stands with the class, since most machines read a dozen opcodes.
+    lacks_memo = False
+    num_nodes = 0
+    steps = 0
+    protocol = 0
+    protocol_in_force = 0
+
     def __init__(
         self,
         data: bytes,
@@ -78,27 +85,17 @@ class Machine(Reader):
         self.stack: list[Node] = []
         self.marks: list[int] = []
         self.memo: dict[int, Node] = {} if memo is None else memo
-        self.lacks_memo = False
         self.globals: dict[tuple[str, str, bool], Global] = {}
-        self.made = made = Pickle(start)
-        self.calls = made.calls
-        self.builds = made.builds
-        self.persistents = made.persistents
-        self.touches = made.touches
-        self.extensions = made.extensions
+        self.made = Pickle(start)
         self.oddities: dict[str, Oddity] = {}
-        self.num_nodes = 0
         self.begun = start
-        self.steps = 0
-        self.protocol = 0
-        self.protocol_in_force = 0
         self.shared = memo is None
 
     def result(self) -> Pickle:
         """Return the record, at STOP."""
         if self.at < self.frame_end and self.crossed_at < 0:
             self.crossed_at = self.at
-        return self.record(self.pop())
+        return self.record(self.stack.pop() if not self.marks else self.pop())
 
     def record(self, result: Node, error: MalformedError | None = None) -> Pickle:
         """Return what was recorded so far."""
@@ -108,20 +105,21 @@ class Machine(Reader):
         made = self.made
         made.result = result
         made.globals = list(self.globals.values())
-        made.oddities = list(self.oddities.values())
+        made.oddities = oddities = list(self.oddities.values())
         made.num_nodes = self.num_nodes
         made.end = self.at
         made.protocol = self.protocol
         made.crosses = self.crossed_at >= 0
         made.error = error
-        made.shared = self.shared and error is None and not self.oddities
+        made.shared = self.shared and error is None and not oddities
         return made
 
     def forget(self) -> None:
         """Let go of all but the names, where there is no memory for more."""
-        for held in (self.stack, self.marks, self.calls, self.builds, self.persistents):
+        made = self.made
+        for held in (self.stack, self.marks, made.calls, made.builds, made.persistents):
             held.clear()
-        self.touches.clear()
+        made.touches.clear()
         self.memo.clear()
 
     def odd(self, what: str, *, trick: bool, at: int | None = None) -> None:
@@ -178,20 +176,20 @@ class Machine(Reader):
     def call(self, kind: CallKind, function: Node, args: Node, kwargs: Node = None) -> None:
         """Record a call, and put its result on the stack."""
         made = Call(kind, function, args, kwargs, self.at - 1)
-        self.calls.append(made)
+        self.made.calls.append(made)
         self.new(made)
 
     def outside(self, key: Node) -> None:
         """PERSID, BINPERSID: put an object from outside on the stack."""
         made = Persistent(key)
-        self.persistents.append(made)
+        self.made.persistents.append(made)
         self.new(made)
 
     def touch(self, kind: Change, target: Node, items: list[Node]) -> None:
         """Record the change of an object that is imported or comes from outside."""
         if not isinstance(target, (Global, Persistent, Extension, Blob)):
             raise self.error(f"changes what has no {kind}", self.at - 1)
-        self.touches.append(Touch(kind, target, items, self.at - 1))
+        self.made.touches.append(Touch(kind, target, items, self.at - 1))
 
     def extend(self, items: list[Node], kind: Change = Change.APPEND) -> None:
         """APPEND, APPENDS, ADDITEMS: add to the list, set or call on top."""
@@ -242,8 +240,8 @@ class Machine(Reader):
         if isinstance(target, Call):
             target.state = state
         elif isinstance(target, (Global, Persistent, Extension)):
-            self.touches.append(Touch(Change.BUILD, target, [state], self.at - 1))
-        self.builds.append((target, state))
+            self.made.touches.append(Touch(Change.BUILD, target, [state], self.at - 1))
+        self.made.builds.append((target, state))
 
     def memoize(self, key: int) -> None:
         """PUT and its kin."""
@@ -375,7 +373,7 @@ class Machine(Reader):
         if code <= 0:
             raise self.error("asks for an extension code of 0 or less", self.at - 1)
         made = Extension(code, self.at - 1)
-        self.extensions.append(made)
+        self.made.extensions.append(made)
         self.push(made)
 
     def out_of_band(self) -> None:

@@ -9,7 +9,7 @@ behind it.
 from __future__ import annotations
 
 import _compat_pickle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from everybit.files.pickles.constants import UNKNOWN, as_string
 from everybit.files.pickles.nodes import (
@@ -25,9 +25,6 @@ from everybit.files.pickles.nodes import (
     Text,
     TupleNode,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MAX_NAME: Final = 512
 #: Calls handed on more often than this are not followed; no program does it.
@@ -178,10 +175,10 @@ _BUILTINS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 class Names:
     """Names of the nodes of one pickle; calls have to be named in the order in which they ran."""
 
-    def __init__(self, extensions: Mapping[int, tuple[str, str]] | None = None) -> None:
-        self.calls: dict[int, Named] = {}
+    def __init__(self, calls: dict[int, Named] | None = None) -> None:
+        self.calls: dict[int, Named] = {} if calls is None else calls
         self.partials: set[int] = set()
-        self.extensions = dict(extensions or {})
+        self.extensions: dict[int, tuple[str, str]] = {}
 
     def of(self, node: Node) -> Named:
         """Return what a node stands for."""

@@ -55,7 +55,8 @@ def follow(machine: Machine, max_steps: int) -> tuple[MalformedError | None, int
         code = data[machine.begun]
         if code != _STOP:
             raise machine.error(f"has no opcode 0x{code:02x}", machine.begun)
-        machine.top()
+        if machine.marks or not machine.stack:
+            machine.top()
     except MalformedError as fault:
         error = fault
     except (IndexError, struct.error):

@@ -52,7 +52,7 @@ class ArrayMachine(Machine):
     def build(self) -> None:
         """BUILD; behind that of a wrapper come the elements."""
         super().build()
-        target, state = self.builds[-1]
+        target, state = self.made.builds[-1]
         if not is_wrapper(target):
             return
         self.stack[-1] = Persistent(ARRAY)
@@ -97,7 +97,12 @@ def hides_wrapper(pickle: Pickle) -> bool:
 
     Its reader takes raw elements behind such a one, and nobody else can know that.
     """
-    named = [node for node in pickle.globals if node.name.endswith(_LAST) and names_wrapper(node)]
+    for node in pickle.globals:
+        if node.name.endswith(_LAST):
+            break
+    else:
+        return False  # as nearly all do
+    named = [node for node in pickle.globals if names_wrapper(node)]
     if not named:
         return False
     handed = find_handed(pickle, but_first_of=_MAKERS)

@@ -98,6 +98,9 @@ def find_reached(pickle: Pickle) -> list[Reached]:
 
     Takes time linear in the pickle. What a broken pickle reaches before its fault counts.
     """
+    plain = _find_plainly(pickle)
+    if plain is not None:
+        return plain
     finder = _Finder(pickle)
     finder.walk()
     return list(finder.found.values())
@@ -109,32 +112,66 @@ _RESULT: Final = Via.RESULT
 _CHANGE: Final = Via.CHANGE
 
 
-def _follow_name(module: str, name: str, legacy: bool) -> tuple[Named, Named | None, bool, bool]:
+def _follow_name(module: str, name: str, legacy: bool) -> tuple[Named, bool, bool, bool]:
     """Return what is known of a global by its name alone, whatever is done with it.
 
     Returns:
-        What it stands for; what each call of it gives, where all its calls mean the same, a new
-        result, and None elsewhere; whether it reads attributes by name, or imports; and whether it
-        makes functions of code in the file.
+        What it stands for; whether all its calls mean the same, a new result; whether it reads
+        attributes by name, or imports; and whether it makes functions of code in the file.
     """
     named = name_written(module, name, legacy)
     path, whole = named.path, named.qualified
     odd = not 0 < len(path) <= _MAX_PLAIN or "()" in path or whole.startswith("copyreg.")
-    made = None if odd or not is_plain(whole) else named.result()
-    return named, made, whole in READERS, f"{module}.{name}" in FUNCTION_BUILDERS
+    plain = not odd and is_plain(whole)
+    return named, plain, whole in READERS, f"{module}.{name}" in FUNCTION_BUILDERS
 
 
 _follow_short: Final = lru_cache(maxsize=4096)(_follow_name)
 
 
+def _find_plainly(pickle: Pickle) -> list[Reached] | None:
+    """Return what `_Finder` finds where all that a pickle does is to call plain names.
+
+    Most pickles that do harm are as short as that. None of any other.
+    """
+    if pickle.builds or pickle.touches or pickle.persistents or pickle.extensions:
+        return None
+    found: dict[tuple[str, str], Reached] = {}
+    plain: dict[int, Reached] = {}
+    for node in pickle.globals:
+        module, name = node.module, node.name
+        if len(module) + len(name) > _MAX_PLAIN:
+            return None
+        named, is_plainly_called, reads, builds = _follow_short(module, name, node.legacy)
+        if not is_plainly_called or reads or builds:
+            return None
+        key = (named.module, named.path)
+        if key in found:
+            return None
+        found[key] = plain[id(node)] = reached = Reached(named, _IMPORT)
+        reached.positions.append(node.position)
+        if named.module != module or named.path != name:
+            reached.raw = node.qualified
+    for call in pickle.calls:
+        called = plain.get(id(call.function))
+        if called is None:
+            return None
+        called.num_calls += 1
+        if len(called.positions) < MAX_SHOWN:
+            called.positions.append(call.position)
+        if len(called.shown) < MAX_SHOWN:
+            called.shown.append(call)
+    return None if find_memory(pickle) else list(found.values())
+
+
 class _Finder:
-    __slots__ = ("builds", "code", "found", "getters", "names", "passed", "pickle", "plain",
-                 "readers")  # fmt: skip
+    __slots__ = ("_code", "_names", "builds", "found", "getters", "made", "passed", "pickle",
+                 "plain", "readers")  # fmt: skip
 
     def __init__(self, pickle: Pickle) -> None:
         self.pickle = pickle
-        self.names = Names()
-        self.code = FileCode(self.names)
+        #: By the `id` of a call: what it gives.
+        self.made: dict[int, Named] = {}
         self.found: dict[tuple[str, str, bool], Reached] = {}
         #: By the `id` of a global whose calls all mean the same: what they give, and their sum.
         self.plain: dict[int, tuple[Named, Reached]] = {}
@@ -142,19 +179,35 @@ class _Finder:
         self.passed: list[Call] = []
         self.getters: list[Call] = []
         self.builds = False
+        self._names: Names | None = None
+        self._code: FileCode | None = None
+
+    # A pickle whose calls are all plain, as most are, needs neither of these.
+
+    @property
+    def names(self) -> Names:
+        if self._names is None:
+            self._names = Names(calls=self.made)
+        return self._names
+
+    @property
+    def code(self) -> FileCode:
+        if self._code is None:
+            self._code = FileCode(self.names)
+        return self._code
 
     def walk(self) -> None:
         pickle = self.pickle
         for node in pickle.globals:
             self.import_(node)
-        plain, made_by = self.plain, self.names.calls
+        plain, made = self.plain, self.made
         for call in pickle.calls:
             known = plain.get(id(call.function))
             if known is None:
                 self.call(call)
                 continue
             # Of ten thousand calls of one function only its name was looked at closely.
-            made_by[id(call)], summed = known
+            made[id(call)], summed = known
             self.count(summed, call.position, call)
         if self.passed:
             built = {id(target): state for target, state in pickle.builds if state is not None}
@@ -167,8 +220,8 @@ class _Finder:
             self.change(self.names.of(touch.target), touch.kind, items, touch.position)
         if self.builds:
             self.code.find_kept(pickle)
-        if self.code.applied or self.code.classes:
-            for named, position in self.code.runs():
+        if self._code is not None and (self._code.applied or self._code.classes):
+            for named, position in self._code.runs():
                 self.note(named, _RESULT, position, ())
         for attribute, position in find_memory(pickle):
             self.sum(Named("object", attribute), _ATTRIBUTE, position)
@@ -180,15 +233,16 @@ class _Finder:
     def import_(self, node: Global) -> None:
         module, name = node.module, node.name
         follow = _follow_short if len(module) + len(name) <= _MAX_PLAIN else _follow_name
-        named, made, reads, builds = follow(module, name, node.legacy)
+        named, plain, reads, builds = follow(module, name, node.legacy)
         summed = self.sum(named, _IMPORT, node.position)
-        if (named.module, named.path) != (module, name):
+        if named.module != module or named.path != name:
             summed.raw = node.qualified
-        if made is not None:
-            self.plain[id(node)] = (made, summed)
+        if plain:
+            self.plain[id(node)] = (named.result(), summed)
         if reads:
             self.readers.append((node, named))
-        self.builds = self.builds or builds
+        if builds:
+            self.builds = True
 
     def call(self, call: Call) -> None:
         """Take in a call of what is no plain name, or of what may pass names on."""
@@ -295,17 +349,19 @@ class _Finder:
         self.count(self.sum(named, via, position), position, call)
 
     def count(self, summed: Reached, position: int, call: Call | tuple[str, ...]) -> None:
-        if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
-            summed.positions.append(position)
+        positions, shown = summed.positions, summed.shown
+        if len(positions) < MAX_SHOWN and position not in positions:
+            positions.append(position)
         summed.num_calls += 1
-        if len(summed.shown) < MAX_SHOWN:
-            summed.shown.append(call)
+        if len(shown) < MAX_SHOWN:
+            shown.append(call)
 
     def sum(self, named: Named, via: Via, position: int) -> Reached:
         key = (named.module, named.path, via is _CHANGE)
         summed = self.found.get(key)
         if summed is None:
             summed = self.found[key] = Reached(named, via)
-        if len(summed.positions) < MAX_SHOWN and position not in summed.positions:
+            summed.positions.append(position)
+        elif len(summed.positions) < MAX_SHOWN and position not in summed.positions:
             summed.positions.append(position)
         return summed

@@ -27,12 +27,14 @@ class Reader:
         piecewise: Read as the C unpickler reads a file.
     """
 
+    # No pickle of the old protocols has a frame, and none that a pickler wrote crosses one.
+    frame_end = 0
+    crossed_at = -1
+
     def __init__(self, data: bytes, at: int = 0, *, piecewise: bool = False) -> None:
         self.data = data
         self.at = at
         self.piecewise = piecewise
-        self.frame_end = 0
-        self.crossed_at = -1
 
     def error(self, what: str, position: int) -> MalformedError:
         """Return the error for something wrong at an offset of the pickle."""

@@ -85,8 +85,10 @@ def read_pickles(
     steps = MAX_STEPS if max_steps is None else max_steps
     pickles, end = _follow_all(data, steps, keeps_memo=keeps_memo)
     others: list[Pickle] = []
-    if True in [pickle.crosses for pickle in pickles]:
-        others += _follow_all(data, steps, piecewise=True)[0]
+    for pickle in pickles:
+        if pickle.crosses:
+            others += _follow_all(data, steps, piecewise=True)[0]
+            break
     if raw_arrays and any(names_wrapper(node) for pickle in pickles for node in pickle.globals):
         machine = ArrayMachine(data)
         error, _ = follow(machine, steps)
@@ -105,7 +107,8 @@ def _follow_all(
     pickles: list[Pickle] = []
     earlier: dict[int, Node] = {}
     at = end = 0
-    while at < len(data) or not pickles:
+    size = len(data)
+    while at < size or not pickles:
         machine = Machine(data, at, forgiving=True, piecewise=piecewise)
         error, taken = follow(machine, steps)
         if error is not None and machine.lacks_memo and earlier:
@@ -118,10 +121,11 @@ def _follow_all(
             pickles.append(machine.record(None, error))
             break
         pickles.append(machine.result())
-        if keeps_memo:
+        at = end = machine.at
+        if piecewise:
+            at = max(end, machine.frame_end)
+        if keeps_memo and at < size:
             earlier |= machine.memo
-        end = machine.at
-        at = max(end, machine.frame_end) if piecewise else end
     return pickles, end
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
@@ -9,9 +10,10 @@ from everybit.files.policy import dangers_libraries, dangers_python, effects
 from everybit.files.policy.dangers_python import FILE_METHODS, INTERNAL_ATTRIBUTES, TELLING_NAMES
 
 _MAX_PARTS: Final = 40
+#: The name since NumPy 2 of what was `numpy.core`.
+_NUMPY_CORE: Final = re.compile(r"^numpy\._core(?=\.|$)")
 
 
-@cache
 def _names() -> dict[str, str]:
     found: dict[str, str] = {}
     for table in (dangers_libraries.NAMES, dangers_python.NAMES):
@@ -22,7 +24,6 @@ def _names() -> dict[str, str]:
     return found | {f"__builtin__.{key[9:]}": does for key, does in builtins.items()}
 
 
-@cache
 def _modules() -> dict[str, str]:
     tables = (dangers_libraries.MODULES, dangers_python.MODULES)
     return {
@@ -34,21 +35,29 @@ def _modules() -> dict[str, str]:
 
 
 @cache
+def _all() -> dict[str, str]:
+    """Return what names and whole modules do; a name counts where it is called as a module is."""
+    return _modules() | _names()
+
+
+@cache
 def _telling() -> dict[str, str]:
     return {name: does for does, names in TELLING_NAMES.items() for name in names.split()}
 
 
 def does_by_name(qualified: str) -> str:
     """Return what a qualified name does by the tables; "" where it is in none of them."""
-    parts = qualified.replace("()", "").split(".")[:_MAX_PARTS]
-    if parts[:2] == ["numpy", "_core"]:  # the name since NumPy 2 of what was `numpy.core`
-        parts[1] = "core"
-    names, modules = _names(), _modules()
-    for length in range(len(parts), 0, -1):
-        prefix = ".".join(parts[:length])
-        does = names.get(prefix) or modules.get(prefix)
+    known = _all()
+    prefix = qualified.replace("()", "")
+    if prefix.startswith("numpy._core"):
+        prefix = _NUMPY_CORE.sub("numpy.core", prefix)
+    if prefix.count(".") >= _MAX_PARTS:
+        prefix = ".".join(prefix.split(".")[:_MAX_PARTS])
+    while prefix:
+        does = known.get(prefix)
         if does:
             return does
+        prefix = prefix.rpartition(".")[0]
     return ""
 
 
@@ -57,6 +66,8 @@ def does_inside(module: str, name: str) -> str:
 
     `torch.serialization.os.system` is `os.system`: modules hold what they import.
     """
+    if name.isidentifier() and name not in _LEADING and name not in INTERNAL_ATTRIBUTES:
+        return ""  # a plain name, which leads through nothing
     parts = name.replace("()", "").split(".")[:_MAX_PARTS]
     if module != "builtins" and any(part in INTERNAL_ATTRIBUTES for part in parts):
         return effects.INTERNALS

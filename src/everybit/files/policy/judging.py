@@ -114,7 +114,7 @@ def _weigh(module: str, path: str, called: bool, sure: bool, result: bool) -> tu
         return Danger.UNKNOWN, CALLS
     if is_safe(module, path):
         return (Danger.UNKNOWN, METHODS) if called and name in only_named() else _SAFE
-    if module == "?" or "?" in path.split("."):
+    if module == "?" or ("?" in path and "?" in path.split(".")):
         return Danger.DANGEROUS, COMPUTED
     builds = _built(name, called)
     if builds is not None:
@@ -131,15 +131,16 @@ def _weigh(module: str, path: str, called: bool, sure: bool, result: bool) -> tu
 def _built(name: str, called: bool) -> tuple[Danger, str] | None:
     """Judge what builds code, what was built, and what is done with that."""
     base, call, rest = name.partition("()")
+    if base not in _MAKERS:
+        if not base.startswith(_BUILDING):
+            return None
+        prefix, _, last = base.rpartition(".")
+        builds = last in _BUILDERS and f"{prefix}." in _BUILDING
+        return (Danger.UNKNOWN, BUILDS_CODE) if builds else None
     if base in FUNCTION_BUILDERS and call:
         return Danger.DANGEROUS, FILE_CODE
     if base in CLASS_BUILDERS and call:
         # A class from the file or an instance of it; a method of it is named where it runs.
         runs = called and bool(rest.strip("()"))
         return (Danger.DANGEROUS, FILE_CODE) if runs else (Danger.UNKNOWN, BUILDS_CODE)
-    prefix, _, last = base.rpartition(".")
-    if f"{prefix}." in _BUILDING and last in _BUILDERS:
-        return Danger.UNKNOWN, BUILDS_CODE
-    if base in _MAKERS:
-        return Danger.UNKNOWN, BUILDS_CODE
-    return None
+    return Danger.UNKNOWN, BUILDS_CODE

@@ -49,6 +49,7 @@ def is_safe(module: str, name: str) -> bool:
     """Return whether a name is known safe in a pickle: to name, and to call if picklers do."""
     if f"{module}.{name}" in safe_names():
         return True
+    if not f"{module}.".startswith(safe_torch.CLASS_MODULES):
+        return False
     # A class has a capital letter; a function that happens to live there is not let through.
-    is_class = name.isidentifier() and name[:1].isupper() and name not in safe_torch.IMPORTED
-    return is_class and f"{module}.".startswith(safe_torch.CLASS_MODULES)
+    return name.isidentifier() and name[:1].isupper() and name not in safe_torch.IMPORTED

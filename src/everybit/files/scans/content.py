@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from everybit.core.finding import Location
+from everybit.core.making import made
 
 if TYPE_CHECKING:
     from everybit.files.pickles.stream import Stream
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 class Kind(StrEnum):
     """What a content is, whatever its name."""
+
+    # An enum's own hash is a call in Python, and kinds are looked up for every file and member.
+    __hash__ = str.__hash__
 
     PICKLE = "pickle"
     TORCH_LEGACY = "torch-legacy"
@@ -109,7 +113,9 @@ class Content:
         self.kind = kind
         self.stream: Stream | None = None
         whole = path if member is None else member.rpartition("!")[2]
-        self.name = whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        if "/" in whole or "\\" in whole:
+            whole = whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        self.name = whole
         self.label = path if member is None else f"{path} ({member})"
 
     def keep(self, stream: Stream) -> None:
@@ -135,9 +141,10 @@ class Content:
     def place(self, start: int | None = None, end: int | None = None) -> Location:
         """Return the location of bytes `[start, end)` of this content; of all of it without."""
         if self.start is None or start is None:
-            return Location(path=self.path, member=self.member)
+            return made(Location, path=self.path, member=self.member)
         last = start + 1 if end is None else end
-        return Location(
+        return made(
+            Location,
             path=self.path,
             member=self.member,
             byte_range=(self.start + start, self.start + max(last, start + 1)),

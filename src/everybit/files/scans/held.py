@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import os
+import stat
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from everybit.core.errors import PathError
-from everybit.files.source import ByteSource
+from everybit.files.source import ByteSource, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MEMORY_BYTES: Final = 64 * 1024 * 1024
 #: A file of up to this many bytes is read at once.
 SMALL_BYTES: Final = 1024 * 1024
+_READ_ONLY: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class Held(ByteSource):
@@ -95,41 +97,59 @@ class Small(ByteSource):
     """A small file, read once: what looks at it in many places asks the disk no more.
 
     Args:
-        source: The file, which stays its owner's.
+        where: The file.
+        identity: Device, inode, size and times of it when it was opened.
+        data: Its bytes.
     """
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        self._bytes = source.read(0, source.size)
-        self.size = len(self._bytes)
+    def __init__(self, where: str, identity: tuple[int, ...], data: bytes) -> None:
+        self._where = where
+        self._identity = identity
+        self.data = data
+        self.size = len(data)
 
-    @cached_property
-    def path(self) -> Path:
-        """The file."""
-        return self._source.path
-
-    @property
-    def identity(self) -> tuple[int, ...]:
-        """Device, inode, size and times of the file when it was opened."""
-        return self._source.identity
+    @staticmethod
+    def of(source: ByteSource) -> Small:
+        """Return an open file's bytes; it stays its owner's."""
+        return Small(str(source.path), source.identity, source.read(0, source.size))
 
     def close(self) -> None:
-        """Do nothing: the file is its owner's."""
+        """Do nothing: no file is open."""
 
     def again(self) -> Small:
         """Return itself: its bytes change no more."""
         return self
 
-    def changed(self) -> bool:
-        """Return whether somebody wrote to the file since it was opened."""
-        return self._source.changed()
-
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset` on; fewer only at the end of the file."""
-        return self._bytes[offset : offset + length] if offset >= 0 < length else b""
+        return self.data[offset : offset + length] if offset >= 0 < length else b""
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill `buffer` from `offset` on; return how many bytes there were."""
-        piece = self._bytes[offset : offset + len(buffer)]
+        piece = self.data[offset : offset + len(buffer)]
         buffer[: len(piece)] = piece
         return len(piece)
+
+
+def open_file(where: str) -> ByteSource:
+    """Return a file: read whole if it is small, in a third of the time that opening it takes.
+
+    Raises:
+        FolderError: It is a folder.
+        PathError: It cannot be opened, or is no regular file.
+    """
+    try:
+        # Opening a FIFO would wait for a writer, so look first.
+        found = os.stat(where)  # noqa: PTH116 - a path would be built for it
+        if stat.S_ISREG(found.st_mode) and found.st_size <= SMALL_BYTES:
+            handle = os.open(where, _READ_ONLY)
+            try:
+                identity = identity_of(os.fstat(handle))
+                data = os.read(handle, identity[2])
+            finally:
+                os.close(handle)
+            if len(data) == identity[2] <= SMALL_BYTES:
+                return Small(where, identity, data)
+    except OSError:
+        pass  # opening it says why
+    return ByteSource(where)

@@ -66,10 +66,11 @@ def recognise(content: Content) -> tuple[Kind, ...]:
     """
     source = content.source
     head = source.read(0, HEAD_BYTES)
+    if source.size == len(head) and is_only_pickle(head):
+        return _ONLY_PICKLE
     first = _by_head(head, source, content)
-    small = source.size < _TAR_HEADER and len(head) == source.size
-    if small and first is _PICKLE and _END_OF_ZIP not in head:
-        return _ONLY_PICKLE  # nothing else begins so, or fits in
+    if first is _PICKLE and source.size == len(head) < _TAR_HEADER and _END_OF_ZIP not in head:
+        return _ONLY_PICKLE  # of the old protocols
     kinds = [first]
     if first is not _TAR and _is_tar(head):
         kinds.append(Kind.TAR)
@@ -80,6 +81,20 @@ def recognise(content: Content) -> tuple[Kind, ...]:
     if len(kinds) > 1 and Kind.ZIP in kinds[1:] and first in (Kind.OTHER, Kind.TEXT, Kind.HTML):
         kinds.remove(first)
     return tuple(kinds)
+
+
+def is_only_pickle(data: bytes) -> bool:
+    """Return whether a whole content begins as a pickle, and is too short to be more than one.
+
+    Nothing else begins so, or fits in; pickles of the old protocols have no mark.
+    """
+    return (
+        len(data) < _TAR_HEADER
+        and data[:1] == b"\x80"
+        and data[1:2] <= b"\x05"
+        and _LEGACY_MAGIC not in data
+        and _END_OF_ZIP not in data
+    )
 
 
 def _by_head(head: bytes, source: ByteSource, content: Content) -> Kind:

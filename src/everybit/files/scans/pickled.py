@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from everybit.core.finding import Finding, Location, Severity
+from everybit.core.making import made
 from everybit.core.rule import rule
 from everybit.core.verdict import Skipped
 from everybit.files.damage import MalformedError, TooLargeError
@@ -16,7 +17,7 @@ from everybit.files.policy import effects
 from everybit.files.policy.judging import Danger, Judgement, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.pickles.stream import Stream
@@ -43,7 +44,7 @@ class PickledOutcome:
 
     __slots__ = ("end", "findings", "nested", "pickles", "skipped")
 
-    def __init__(self, pickles: list[Pickle], end: int) -> None:
+    def __init__(self, pickles: Sequence[Pickle], end: int) -> None:
         self.findings: list[Finding] = []
         self.nested: list[Nested] = []
         self.pickles = pickles
@@ -92,15 +93,18 @@ class _Place:
     def at(self, position: int, name: str = "") -> Location:
         first = self.start + position
         place = None if self.start < 0 else (first, first + 1)
-        return Location(path=self.path, member=self.member, byte_range=place, module=name or None)
+        return made(
+            Location, path=self.path, member=self.member, byte_range=place, module=name or None
+        )
 
 
 def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOutcome:
-    outcome = PickledOutcome(list(stream.pickles), stream.end)
+    outcome = PickledOutcome(stream.pickles, stream.end)
     judged: dict[str, tuple[Reached, Judgement]] = {}
     for pickle in stream.pickles:
         _judge_names(pickle, judged)
-        outcome.nested += find_nested(pickle, left_out)
+        if pickle.calls:
+            outcome.nested += find_nested(pickle, left_out)
     for pickle in stream.others:
         other: dict[str, tuple[Reached, Judgement]] = {}
         _judge_names(pickle, other)
@@ -109,21 +113,21 @@ def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOu
                 judged.setdefault(name, item)
         outcome.nested += find_nested(pickle, left_out)
     broken = stream.pickles[-1].error if stream.pickles else None
-    told = _drop_within(judged)
+    told = _drop_within(judged) if len(judged) > 1 else list(judged.values())
     builders = [item for item in told if item[1].does == effects.BUILDS_CODE]
     if builders:
         told = [item for item in told if item[1].does != effects.BUILDS_CODE]
     extra: dict[str, Any] = (
         {} if broken is None else {"breaks_off_at": broken.damage.evidence.get("position")}
     )
-    for reached, judgement in told[:MAX_FINDINGS]:
-        outcome.findings.append(_tell(reached, judgement, place, extra))
+    outcome.findings = [_tell(*item, place, extra) for item in told[:MAX_FINDINGS]]
     if builders:
         outcome.findings.append(_tell_builders(builders, place, extra))
     if len(told) > MAX_FINDINGS:
         why = f"{len(told) - MAX_FINDINGS} more names than are told one by one"
         outcome.skipped.append(Skipped(what=f"names in {place.path}", why=why, promised=False))
-    outcome.findings += _oddities(stream, place)
+    if stream.others or any(map(_is_odd, stream.pickles)):
+        outcome.findings += _oddities(stream, place)
     if broken is not None:
         _add_break(outcome, stream, broken, place, told=bool(told or builders))
     return outcome
@@ -156,8 +160,6 @@ def _drop_within(
     judged: dict[str, tuple[Reached, Judgement]],
 ) -> list[tuple[Reached, Judgement]]:
     """Return what is told, dangerous names first; a module on the way to a name is left out."""
-    if len(judged) < 2:
-        return list(judged.values())
     dangerous = [name for name, item in judged.items() if item[1].danger is _DANGEROUS]
     on_the_way = {
         name
@@ -171,16 +173,18 @@ def _drop_within(
 
 
 def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str, Any]) -> Finding:
-    name = _printable(reached.qualified)
+    name = reached.qualified
+    name = name if name.isprintable() else _printable(name)
     calls = reached.calls
-    if not all(argument.isprintable() for call in calls for argument in call):
-        calls = [[_printable(argument) for argument in call] for call in calls]
+    for call in calls:
+        if not "".join(call).isprintable():
+            call[:] = [_printable(argument) for argument in call]
     library = judgement.library
     evidence: dict[str, Any] = {
         "name": name,
         "library": library if library.isprintable() else _printable(library),
-        "via": reached.via.value,
-        "called": reached.called,
+        "via": str(reached.via),
+        "called": reached.num_calls > 0,
         "num_calls": reached.num_calls,
         "arguments": calls[:_MAX_SHOWN],
         "positions": reached.positions,
@@ -193,7 +197,8 @@ def _tell(reached: Reached, judgement: Judgement, place: _Place, extra: dict[str
     where = place.at(reached.position, name)
     verb = _verb(reached)
     if judgement.danger is _DANGEROUS:
-        message = f"{place.subject} {verb} {name}{_call(reached, calls)}, which {judgement.does}"
+        given = f"({', '.join(calls[0])})" if verb == "calls" and calls else ""
+        message = f"{place.subject} {verb} {name}{given}, which {judgement.does}"
         return rule("PKL201").finding(message, where=where, evidence=evidence)
     if judgement.does:
         message = f"{place.subject} {verb} {name}, which {judgement.does}"
@@ -229,13 +234,7 @@ def _tell_builders(
 def _verb(reached: Reached) -> str:
     if reached.via is _CHANGE:
         return "changes"
-    return "calls" if reached.called else "names"
-
-
-def _call(reached: Reached, calls: list[list[str]]) -> str:
-    if reached.via is _CHANGE or not reached.called or not calls:
-        return ""
-    return f"({', '.join(calls[0])})"
+    return "calls" if reached.num_calls else "names"
 
 
 def _printable(text: str) -> str:
@@ -244,9 +243,13 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def _is_odd(pickle: Pickle) -> bool:
+    return bool(pickle.oddities) or hides_wrapper(pickle)
+
+
 def _oddities(stream: Stream, place: _Place) -> list[Finding]:
     found: dict[str, tuple[int, bool]] = {}
-    for pickle in (*stream.pickles, *stream.others) if stream.others else stream.pickles:
+    for pickle in (*stream.pickles, *stream.others):
         for oddity in pickle.oddities:
             found.setdefault(oddity.what, (oddity.position, oddity.trick))
         if hides_wrapper(pickle):

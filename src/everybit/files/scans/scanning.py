@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from everybit.core.finding import Severity
 from everybit.core.verdict import Skipped
 from everybit.files.collection import paused_collection
+from everybit.files.outcome import Outcome
 from everybit.files.scans.content import Content, Kind
 from everybit.files.scans.held import SMALL_BYTES, Small
 from everybit.files.scans.kinds import recognise
@@ -25,12 +26,13 @@ from everybit.files.scans.names import (
     is_pickled,
     is_surely_pickled,
 )
+from everybit.files.scans.plainly import scan_plainly
 from everybit.files.scans.walk import Walk
+from everybit.files.weights_only.seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from everybit.files.outcome import Outcome
     from everybit.files.source import ByteSource
 
 #: Where each kind is looked into; imported only where a file of that kind is met.
@@ -50,6 +52,8 @@ _LOOKS: Final = {
     Kind.TEXT: ("texts", "look_into_text"),
     Kind.NATIVE: ("texts", "look_into_native"),
 }
+_PICKLE: Final = Kind.PICKLE
+_TEXT: Final = Kind.TEXT
 _PICKLES: Final = (Kind.PICKLE, Kind.TORCH_LEGACY)
 _OF_TORCH: Final = (Kind.ZIP, Kind.TORCH_LEGACY, Kind.TAR, Kind.PICKLE)
 #: All other texts are only text.
@@ -81,39 +85,52 @@ def scan_file(source: ByteSource, name: str, *, depth: int = 0, named: bool = Tr
         The findings, and what was and was not looked into.
     """
     if source.size <= SMALL_BYTES:
-        source = Small(source)
+        source = small = source if isinstance(source, Small) else Small.of(source)
+        plain = scan_plainly(small.data, name) if depth == 0 else None
+        if plain is not None:
+            counts = {"pickles": 1, "files": 1}
+            outcome = Outcome(findings=plain.findings, checked=counts, skipped=plain.skipped)
+            if not _runs_code(outcome):
+                seen = Seen()
+                seen.add(plain.pickles, 0)
+                _add_refused(source, name, outcome, seen, bare=True)
+            return outcome
     walk = Walk(_look)
     content = Content(source=source, path=name, depth=depth)
     with paused_collection():
         kinds = recognise(content)
         _look_as(content, walk, kinds, promised=named or is_pickled(name) or is_model(name))
-        if kinds[0] in _OF_TORCH and not _runs_code(walk):
-            try:
-                _tell_refused(source, name, walk, bare=kinds[0] is Kind.PICKLE)
-            except MemoryError:
-                why = "that takes more memory than there is"
-                what = f"whether weights_only=True accepts {name}"
-                walk.outcome.skipped.append(Skipped(what=what, why=why))
+        if kinds[0] in _OF_TORCH and not _runs_code(walk.outcome):
+            _add_refused(source, name, walk.outcome, walk.seen, bare=kinds[0] is _PICKLE)
     walk.outcome.count("files")
     return walk.outcome
 
 
-def _runs_code(walk: Walk) -> bool:
+def _runs_code(outcome: Outcome) -> bool:
     """Return whether a file is not to be loaded at all, so that how to load it is no question."""
-    return "PKL201" in [finding.rule for finding in walk.outcome.findings]
+    return "PKL201" in [finding.rule for finding in outcome.findings]
 
 
-def _tell_refused(source: ByteSource, name: str, walk: Walk, *, bare: bool) -> None:
+def _add_refused(
+    source: ByteSource, name: str, outcome: Outcome, seen: Seen, *, bare: bool
+) -> None:
+    """Add what `weights_only=True` refuses of a file of torch's."""
     from everybit.files.scans.refused import tell_refused
 
-    told = bool(walk.outcome.findings)
-    finding = tell_refused(source, name, damage_told=told, seen=walk.seen)
-    if finding is None:
+    told = bool(outcome.findings)
+    try:
+        refused = tell_refused(source, name, damage_told=told, seen=seen)
+    except MemoryError:
+        why = "that takes more memory than there is"
+        what = f"whether weights_only=True accepts {name}"
+        outcome.skipped.append(Skipped(what=what, why=why))
         return
-    if bare and not walk.outcome.findings:
+    if refused is None:
+        return
+    if bare and not told:
         # torch.load reads no such file anyway, and all that its own loader reaches is harmless.
-        finding = replace(finding, severity=Severity.NOTE)
-    walk.outcome.findings.append(finding)
+        refused = replace(refused, severity=Severity.NOTE)
+    outcome.findings.append(refused)
 
 
 def _look(content: Content, walk: Walk) -> None:
@@ -129,14 +146,14 @@ def _look_as(content: Content, walk: Walk, kinds: tuple[Kind, ...], *, promised:
     if len(kinds) > 1 and (kinds[0] not in _PICKLES or Kind.TAR in kinds[1:]):
         _tell_of_two(content, walk, kinds)
     for kind in kinds:
-        if content.depth == 0 and kind in _NO_MODEL and is_model(content.name):
+        if kind in _NO_MODEL and content.depth == 0 and is_model(content.name):
             _tell_no_model(content, walk, kind)
         if kind in _NOTHING:
             if promised and kind not in _NO_MODEL:
                 what = f"what loading {content.label} does"
                 walk.outcome.skipped.append(Skipped(what=what, why=_NOTHING[kind]))
             continue
-        if kind is Kind.TEXT and not content.name.lower().endswith(_READ_TEXTS):
+        if kind is _TEXT and not content.name.lower().endswith(_READ_TEXTS):
             continue
         content.kind, content.two = kind, len(kinds) > 1
         try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: A pickle of up to this many bytes is read whole; of a longer one large strings are left out.
 WHOLE_BYTES: Final = 64 * 1024 * 1024
 #: What marks a pickle that joblib may have interrupted.
-_WRAPPER: Final = b"NumpyArrayWrapper"
+WRAPPER: Final = b"NumpyArrayWrapper"
 _PEEK_BYTES: Final = 64
 _MAX_PEEKED: Final = 1000
 _LEGACY_PICKLES: Final = ("magic number", "protocol", "record of the machine", "object", "keys")
@@ -49,7 +49,7 @@ def look_into_pickle(content: Content, walk: Walk) -> None:
         return
     if content.source.size <= WHOLE_BYTES:
         data = content.source.read(0, content.source.size)
-        if _WRAPPER not in data:
+        if WRAPPER not in data:
             end = judge(content, walk, data, stream=content.stream)
             _look_behind(content, walk, end)
             return

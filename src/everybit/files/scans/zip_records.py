@@ -24,6 +24,7 @@ _METHODS: Final = {12: "bzip2", 14: "lzma", 93: "zstd", 9: "deflate64", 95: "xz"
 _MAX_DIRECTORY_BYTES: Final = 256 * 1024 * 1024
 _MAX_LISTED: Final = 16
 _LINK: Final = 0o120000
+_UNIX: Final = 3  # the system of which attributes tell a link
 #: Classes of what the archive reader tells, by its words, and what each means to loaders.
 _CLASSES: Final = (
     (("two members are called", "stands twice"), "duplicate members", Severity.ERROR),
@@ -114,6 +115,9 @@ def _class_of(damage: Damage) -> tuple[str, Severity]:
 
 def tell_entries(content: Content, walk: Walk, entries: Sequence[Entry]) -> None:
     """Tell of flags, methods, names and links in the directory that no plain save writes."""
+    entries = [entry for entry in entries if not _is_usual(entry)]
+    if not entries:
+        return
     _tell_of(
         content,
         walk,
@@ -182,12 +186,24 @@ def _and_more(count: int) -> str:
     return f" and {count - 1} more" if count > 1 else ""
 
 
+def _is_usual(entry: Entry) -> bool:
+    """Return whether there is nothing to tell of an entry, as with nearly all."""
+    said = entry.entry
+    return (
+        not (said.flags & ~_USUAL_FLAGS or entry.extra)
+        and said.method in (zr.STORED, zr.DEFLATED)
+        and said.made_by >> 8 != _UNIX
+        and not name_problem(said.name)
+        and said.raw_name.isascii()
+    )
+
+
 def _odd_flags(entry: Entry) -> bool:
     return bool(entry.entry.flags & ~_USUAL_FLAGS)
 
 
 def _is_link(entry: zr.CentralEntry) -> bool:
-    return entry.made_by >> 8 == 3 and (entry.attributes[1] >> 16) & 0o170000 == _LINK
+    return entry.made_by >> 8 == _UNIX and (entry.attributes[1] >> 16) & 0o170000 == _LINK
 
 
 def _needless_wide_field(entry: Entry) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from everybit.files.pickles.nodes import Pickle
     from everybit.files.zips.archive import Archive
 
@@ -25,7 +27,7 @@ class Seen:
         self.pickles: dict[int, Pickle] = {}
         self.whole: Pickle | None = None
 
-    def add(self, pickles: list[Pickle], start: int) -> None:
+    def add(self, pickles: Sequence[Pickle], start: int) -> None:
         """Take in pickles that were read one after the other from an offset of the file on."""
         for pickle in pickles:
             self.pickles.setdefault(start + pickle.start, pickle)

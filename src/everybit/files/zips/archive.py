@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _MAX_MEMBERS: Final = 2_000_000
 _MAX_DAMAGES: Final = 1000
+_METHODS: Final = (zr.STORED, zr.DEFLATED)
+#: A local header with its name and what it is padded by, nearly always; and at most.
+_USUAL_HEADER_BYTES: Final = 256
+_LONGEST_HEADER_BYTES: Final = zr.LOCAL.size + 2 * 0xFFFF
 
 
 class Member:
@@ -196,11 +200,12 @@ def _member(
         damages.append(record_damage(message, byte_range, name))
         return _build(entry, start=0, end=0, usable=False)
 
-    head = source.read(offset, zr.LOCAL.size) if offset < directory.start else b""
+    head = source.read(offset, _USUAL_HEADER_BYTES) if offset < directory.start else b""
     if len(head) < zr.LOCAL.size:
         return unusable(f"member {name} lies outside the file", entry_range)
-    extra_bytes = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-    local = zr.parse_local(head + source.read(offset + zr.LOCAL.size, extra_bytes))
+    local = zr.parse_local(head)
+    if local is None and len(head) == _USUAL_HEADER_BYTES and head[:4] == zr.LOCAL_MARK:
+        local = zr.parse_local(source.read(offset, _LONGEST_HEADER_BYTES))
     if local is None:
         return unusable(
             f"member {name} has no local header where its entry says", (offset, offset + 4)
@@ -214,18 +219,12 @@ def _member(
         return unusable(message, (offset + zr.LOCAL.size, start))
     if entry.method == zr.STORED and entry.size != entry.compressed_size:
         return unusable(f"member {name} is stored with two different sizes", entry_range)
-    odd = [
-        label
-        for label, here, there in (
-            ("flags", local.flags, entry.flags),
-            ("method", local.method, entry.method),
-            ("version", local.version_needed, entry.version_needed),
-            ("time", local.modified, entry.modified),
-        )
-        if here != there
-    ]
-    if odd or entry.disk:
-        labels = ", ".join(odd) or "disk number"
+    said = (local.flags, local.method, local.version_needed, local.modified)
+    wanted = (entry.flags, entry.method, entry.version_needed, entry.modified)
+    if said != wanted or entry.disk:
+        pairs = zip(("flags", "method", "version", "time"), said, wanted, strict=True)
+        labels = ", ".join([label for label, here, there in pairs if here != there])
+        labels = labels or "disk number"
         damages.append(
             record_damage(
                 f"the two headers of member {name} disagree ({labels})",
@@ -234,12 +233,11 @@ def _member(
                 central_range=list(entry_range),
             )
         )
-    methods = (zr.STORED, zr.DEFLATED)
-    if entry.method not in methods and local.method in methods:
+    if entry.method not in _METHODS and local.method in _METHODS:
         # The field is damaged, and told above; the other one still reads the data.
         entry = entry.copy()
         entry.method = local.method
-    problem = zr.extra_problem(local.extra)
+    problem = zr.extra_problem(local.extra) if local.extra else None
     if problem is not None:
         at = start - len(local.extra) + problem
         damages.append(

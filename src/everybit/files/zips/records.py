@@ -14,6 +14,8 @@ END64: Final = struct.Struct("<4sQ2H2I4Q")
 LOCATOR64: Final = struct.Struct("<4sIQI")
 CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
 LOCAL: Final = struct.Struct("<4s5H3I2H")
+_CENTRAL_BYTES: Final = CENTRAL.size
+_LOCAL_BYTES: Final = LOCAL.size
 
 END_MARK: Final = b"PK\x05\x06"
 END64_MARK: Final = b"PK\x06\x06"
@@ -90,18 +92,19 @@ class LocalHeader:
 
 def parse_central(data: bytes, offset: int) -> CentralEntry | None:
     """Return the entry at `offset`, or None where there is none or it is cut."""
-    if offset + CENTRAL.size > len(data):
+    at = offset + _CENTRAL_BYTES
+    if at > len(data):
         return None
     (
         mark, made_by, needed, flags, method, time, date, crc, packed, size, n, m, k, disk,
         internal, external, local,
     ) = CENTRAL.unpack_from(data, offset)  # fmt: skip
-    length = CENTRAL.size + n + m + k
+    length = _CENTRAL_BYTES + n + m + k
     if mark != CENTRAL_MARK or offset + length > len(data):
         return None
-    at = offset + CENTRAL.size
     raw_name, extra = data[at : at + n], data[at + n : at + n + m]
-    size, packed, local = _widened(extra, size, packed, local)
+    if _SATURATED32 in (size, packed, local):
+        size, packed, local = _widened(extra, size, packed, local)
     made = CentralEntry()
     made.name = decode_name(raw_name, flags)
     made.raw_name = raw_name
@@ -123,16 +126,18 @@ def parse_central(data: bytes, offset: int) -> CentralEntry | None:
 
 def parse_local(data: bytes) -> LocalHeader | None:
     """Return the local header at the start of `data`, or None where there is none or it is cut."""
-    if len(data) < LOCAL.size:
+    if len(data) < _LOCAL_BYTES:
         return None
     mark, needed, flags, method, time, date, crc, packed, size, n, m = LOCAL.unpack_from(data)
-    length = LOCAL.size + n + m
+    end_of_name = _LOCAL_BYTES + n
+    length = end_of_name + m
     if mark != LOCAL_MARK or len(data) < length:
         return None
-    extra = data[LOCAL.size + n : length]
-    size, packed = _widened(extra, size, packed)
+    extra = data[end_of_name:length]
+    if size == _SATURATED32 or packed == _SATURATED32:
+        size, packed = _widened(extra, size, packed)
     made = LocalHeader()
-    made.raw_name = data[LOCAL.size : LOCAL.size + n]
+    made.raw_name = data[_LOCAL_BYTES:end_of_name]
     made.flags = flags
     made.method = method
     made.version_needed = needed
@@ -168,6 +173,8 @@ def parse_descriptor(
 
 def decode_name(raw: bytes, flags: int) -> str:
     """Return a member's name; bytes that do not decode are kept as surrogates."""
+    if raw.isascii():
+        return raw.decode("ascii")  # as both of the others do, in a twentieth of the time
     if flags & _FLAG_UTF8:
         return raw.decode("utf-8", "surrogateescape")
     return raw.decode("cp437", "surrogateescape")
@@ -202,8 +209,6 @@ def extra_problem(extra: bytes) -> int | None:
 
 def _widened(extra: bytes, *fields: int) -> list[int]:
     """Return the fields, those that 32 bits do not hold from the ZIP64 record, in its order."""
-    if _SATURATED32 not in fields:
-        return list(fields)
     wide = iter(_zip64_values(extra))
     return [next(wide, field) if field == _SATURATED32 else field for field in fields]
 
