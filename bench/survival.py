@@ -48,6 +48,8 @@ COMPUTED = [
     ComputedKind.LOSS,
     ComputedKind.RNG,
 ]
+#: A module that is given the batch itself passes no gradient back, and saves what is not computed.
+FIRST_MODULES = {"cnn": "conv1"}
 #: Steps before the first fault, in which the run shows that it repeats.
 FIRST = 4
 RULES = {"moment": "MEM602", "gradient": "MEM603"}
@@ -101,8 +103,10 @@ def trial(model: str, place: str, faults: int, seed: int, hit_rank: int) -> dict
     if point:
         loop.hit = hit
     else:
+        inner = kind in (ComputedKind.INPUT_GRADIENT, ComputedKind.SAVED)
+        able = [name for name in MODULES[model] if not inner or name != FIRST_MODULES.get(model)]
         for step in range(FIRST, FIRST + faults):
-            module = rng.choice(MODULES[model])
+            module = rng.choice(able)
             draw = rng.randrange(10**6)
             computed.append(
                 ComputedFault(
@@ -141,34 +145,47 @@ def trial(model: str, place: str, faults: int, seed: int, hit_rank: int) -> dict
 def judged(
     kind: str, point: str, wanted: dict[int, Any], findings: Sequence[Any], hits: Sequence[Any]
 ) -> dict[str, Any]:
-    """Return how many faults were named, and what was said beside them."""
+    """Return how many faults were named, and what was said beside them.
+
+    A fault that changes no bit of a result is masked, and nothing is to be said of it: the run ends
+    as the undisturbed one. A tensor that a module saves may be what a function before it saves as
+    well (what `relu` gives, say): such a fault acts first in the module that calls that function,
+    and is placed there by its element.
+    """
     late = point == "updated" or (kind, point) == ("buffer", "forward")
     unchanged = {one.fault.step for one in hits if not one.changes}
     by_step: dict[int, list[Any]] = {}
     for finding in findings:
         by_step.setdefault(finding.where.step - late, []).append(finding)
-    named = placed = masked = 0
+    named = placed = masked = also = 0
     for step, (name, slot) in wanted.items():
         found = by_step.pop(step, [])
         masked += not found
-        named += len(found) == 1
-        if len(found) != 1:
+        if not found:
             continue
+        named += 1
+        also += len(found) - 1
         where = found[0].where
         if point:
             rule = RULES.get(kind, "MEM601")
             placed += (found[0].rule, where.parameter, where.tensor) == (rule, name, slot)
         elif kind in ("batch", "loss"):
-            placed += str(where.link) == kind
+            placed += any(str(each.where.link) == kind for each in found)
         elif kind == "rng":
             placed += found[0].rule == "CMP701"
         else:
-            placed += where.module == name
+            (hit,) = (one for one in hits if one.fault.step == step)
+            placed += where.module == name or (
+                kind == "saved-activation"
+                and (f"{name}.").startswith(f"{where.module}." if where.module else "")
+                and where.elements == hit.where.elements
+            )
     others = sum(len(found) for found in by_step.values())
     return {
         "named": named,
         "placed": placed,
         "masked": masked,
+        "also_said": also,
         "unchanged": len(unchanged),
         "other_findings": others,
     }
