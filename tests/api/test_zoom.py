@@ -13,8 +13,10 @@ import pytest
 
 import everybit
 from everybit.api.zoom_overlay import Overlay
+from everybit.api.zoom_side import Program
 from everybit.api.zoom_take import Take
 from everybit.core.observation import StepRecord
+from everybit.host.read_files import digest_of
 
 TRAIN = """
 import os
@@ -138,6 +140,25 @@ def test_a_file_that_was_changed_after_the_run_is_told_of_a_computation(tmp_path
     done = Take(name="A-1", folder=folder, record=record, settings={})
     assert done.changed_after(100.0) == [tmp_path / "since"]
     assert done.changed_after(160.0) == []
+    # One whose bytes are on record is held against them, whatever its time says.
+    then = {"before": digest_of(tmp_path / "before"), "since": digest_of(tmp_path / "since")}
+    assert done.changed_after(100.0, lambda path: then.get(path.name)) == []
+    (tmp_path / "before").write_text("2")
+    os.utime(tmp_path / "before", (50.0, 50.0))
+    assert done.changed_after(100.0, lambda path: then.get(path.name)) == [tmp_path / "before"]
+
+
+def test_a_file_goes_by_its_recorded_name(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").touch()
+    program = Program(
+        target="src/train.py", args=(), module=False, folder=tmp_path, outer=True, run_name="",
+        settings={}, script=tmp_path / "src" / "train.py",
+        files={"cfg.json": "aa", "data/labels.txt": "bb"},
+    )  # fmt: skip
+    assert program.recorded(tmp_path / "src" / "cfg.json") == "aa"
+    assert program.recorded(tmp_path / "data" / "labels.txt") == "bb"
+    assert program.recorded(tmp_path / "data" / "cfg.json") is None
 
 
 def test_the_overlay_leaves_descriptors_and_devices_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from everybit.host import read_files as module
-from everybit.host.read_files import MAX_BYTES, MAX_FILES, MAX_OTHERS, ReadFiles
+from everybit.host.read_files import MAX_BYTES, MAX_FILES, MAX_OTHERS, ReadFiles, name_of
 
 _LISTENING = ReadFiles()
 
@@ -77,9 +77,9 @@ def test_a_file_beside_the_program_is_named_from_it(noted, tmp_path, monkeypatch
 
 
 def test_a_file_far_from_the_program_is_named_by_its_folder(noted) -> None:
-    assert noted._name_of("/data/sets/words/vocab.txt") == "*/words/vocab.txt"
-    assert noted._name_of("/usr/share/words/vocab.txt") is None
-    assert noted._name_of("/data/.hidden/vocab.txt") is None
+    assert name_of("/data/sets/words/vocab.txt", noted._roots) == "*/words/vocab.txt"
+    assert name_of("/usr/share/words/vocab.txt", noted._roots) is None
+    assert name_of("/data/.hidden/vocab.txt", noted._roots) is None
 
 
 @pytest.mark.parametrize(

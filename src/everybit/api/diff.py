@@ -14,6 +14,7 @@ from everybit.api.diff_files import diff_files
 from everybit.api.diff_issues import as_values, findings_of, one_sided
 from everybit.api.diff_shards import shards_of, wholes_of
 from everybit.api.label_maps import label_maps_of
+from everybit.api.read_files import read_files_of
 from everybit.core.divergence import DivergenceKind
 from everybit.core.errors import PathError, UsageError
 from everybit.core.link import Link
@@ -160,25 +161,10 @@ def _run_side(run: RunReader, name: str, path: Path) -> RunSide:
         world_size=_world_size(header),
         command=tuple(map(str, header.get("command") or ())),
         findings=tuple(finding for log in logs.values() for finding in log.findings),
-        read_files=_read_files(logs),
+        read_files=read_files_of(logs.values()),
         evaluates=_evaluates(logs),
         label_maps=_label_maps(logs),
     )
-
-
-def _read_files(logs: Mapping[int, LogReader]) -> Mapping[str, Any] | None:
-    """Return what the ranks read before their first step, together; None where none tells."""
-    told = [
-        observation.data
-        for log in logs.values()
-        for observation in log.observations
-        if observation.kind == "read-files"
-    ]
-    if not told:
-        return None
-    files = {name: digest for each in told for name, digest in (each.get("files") or {}).items()}
-    more = sum(each.get("more", 0) for each in told)
-    return {"files": files, "whole": all(each.get("whole") for each in told), "more": more}
 
 
 def _label_maps(logs: Mapping[int, LogReader]) -> dict[str, Mapping[str, int]]:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everybit.api.diff_issues import one_sided
+from everybit.api.read_files import read_files_of
 from everybit.core.atomic import check_writable, write_atomically
 from everybit.core.errors import DamagedError, PathError
 from everybit.core.verdict import Checked, Coverage, Skipped, Verdict
 from everybit.diff.determinism import judge_determinism
 from everybit.diff.environment import OF_A_JOB, compare_environments, num_compared, uncompared
+from everybit.diff.read_files import SECTION, comparable
 from everybit.host import SCHEMA, capture_environment
 from everybit.host.known_issues import issues_of, known_issues
 from everybit.host.lock import installed, lock_text
@@ -55,7 +57,8 @@ def env(
 def env_diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
     """Compare two environment records: files of `everybit env --out`, or run folders.
 
-    What can change numbers most comes first. A known issue that gives wrong results (ENV903) is
+    What can change numbers most comes first. Of two runs the files that their programs read before
+    their first step are compared too. A known issue that gives wrong results (ENV903) is
     told where one side alone falls under it: `env_check` tells those of one record.
 
     Raises:
@@ -64,6 +67,7 @@ def env_diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
     """
     began = time.perf_counter()
     first, second = load_environment(Path(a)), load_environment(Path(b))
+    first, second, unread = _with_read_files((Path(a), first), (Path(b), second))
     findings = [found.finding() for found in compare_environments(first, second)]
     findings += [match.finding(side) for side, match in one_sided(first, second)]
     note = judge_determinism(first, second, parted=False)
@@ -72,7 +76,7 @@ def env_diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Verdict:
             Checked(what="environment entries", count=num_compared(first, second)),
             Checked(what="known issues", count=len(known_issues())),
         ),
-        skipped=tuple(uncompared(first, second)),
+        skipped=(*uncompared(first, second), *unread),
     )
     return Verdict(
         command="env",
@@ -163,6 +167,24 @@ def load_environment(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
         raise _not_a_record(path)
     return record
+
+
+def _with_read_files(
+    a: tuple[Path, dict[str, Any]], b: tuple[Path, dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any], list[Skipped]]:
+    """Return both environments with the files that the runs read, where both are of runs."""
+    if not (a[0].is_dir() and b[0].is_dir()):
+        return a[1], b[1], []
+    from everybit.ledger import open_run
+
+    told = []
+    for path in (a[0], b[0]):
+        run = open_run(path)
+        told.append(read_files_of([run.log(rank) for rank in run.ranks]))
+    found, skipped = comparable({"A": told[0], "B": told[1]})
+    if found is None:
+        return a[1], b[1], skipped
+    return a[1] | {SECTION: found[0]}, b[1] | {SECTION: found[1]}, skipped
 
 
 def _not_a_record(path: Path) -> PathError:

@@ -219,14 +219,16 @@ def _one_side(work: _Zoom, name: str) -> Reanchored | None:
 
 
 def _changed_files(work: _Zoom, *names: str) -> str:
-    """Say which files were changed after a run had computed the step; "" where none was.
+    """Say which files are not what a run read when it computed the step; "" where all are.
 
     A program that reads another configuration or other data now does not tell what it did then.
     """
     told = []
     for name in names:
         record = work.records[name]
-        found = work.takes[name].changed_after(record.time_s) if record is not None else []
+        if record is None:
+            continue
+        found = work.takes[name].changed_after(record.time_s, work.programs[name].recorded)
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             told.append(f"{found[0].name}{more}, which {name} reads, was changed after it ran")

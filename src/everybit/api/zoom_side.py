@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from everybit.host import capture_environment
 from everybit.host.argv import HIDDEN
 from everybit.host.code import read_code
+from everybit.host.read_files import name_of, roots_of
 from everybit.host.variables import NAMES, PREFIXES
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Program:
         run_name: Name of its run folder.
         settings: Of that Guard.
         variables: Environment variables that bear on numbers, as they were.
+        script: Path of the script.
+        files: Digests of the small files that it read before its first step, by name.
     """
 
     target: str
@@ -58,6 +61,13 @@ class Program:
     run_name: str
     settings: Mapping[str, Any]
     variables: Mapping[str, str] = field(default_factory=dict)
+    script: Path = Path()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def recorded(self, path: Path) -> str | None:
+        """Return the digest that a file had when it was read; None where it is not on record."""
+        name = name_of(str(path), roots_of(str(self.script), str(self.folder)))
+        return None if name is None else self.files.get(name)
 
 
 def find_program_of(side: RunSide, here: Mapping[str, Any] | None = None) -> Program:
@@ -97,6 +107,8 @@ def find_program_of(side: RunSide, here: Mapping[str, Any] | None = None) -> Pro
         run_name=Path(str(side.config.get("run") or side.path)).name,
         settings={name: side.config[name] for name in _SETTINGS if name in side.config},
         variables=_variables(side.environment),
+        script=path,
+        files=(side.read_files or {}).get("files") or {},
     )
 
 

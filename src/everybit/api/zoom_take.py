@@ -14,6 +14,7 @@ from everybit.api.zoom_overlay import READS
 from everybit.api.zoom_side import command_of, environment_of
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord, TensorTable
+from everybit.host.read_files import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -55,11 +56,17 @@ class Take:
             for line in file:
                 yield json.loads(line)
 
-    def changed_after(self, time_s: float) -> list[Path]:
-        """Return the files that it read and that were written between a time and its own start.
+    def changed_after(
+        self, time_s: float, recorded: Callable[[Path], str | None] = lambda _: None
+    ) -> list[Path]:
+        """Return the files that it read and that are not what the first run read.
+
+        One whose digest is on record is compared with that; of another it is seen from its time:
+        it was written after the first run had computed the step, and before this computation.
 
         Args:
-            time_s: The time, in seconds since the epoch.
+            time_s: When the first run did, in seconds since the epoch.
+            recorded: Returns the digest that a file had then; None where it is not on record.
         """
         try:
             read = (self.folder / "files" / READS).read_text(encoding="utf-8").splitlines()
@@ -69,7 +76,12 @@ class Take:
         found = []
         for path in map(Path, read):
             with contextlib.suppress(OSError):
-                if time_s < path.stat().st_mtime < began_s:
+                before = recorded(path)
+                if before is not None:
+                    is_other = digest_of(path) != before
+                else:
+                    is_other = time_s < path.stat().st_mtime < began_s
+                if is_other:
                     found.append(path)
         return found
 

@@ -27,16 +27,33 @@ def with_read_files(a: RunSide, b: RunSide) -> tuple[RunSide, RunSide, list[Skip
     Each side's `read_files` is what its record holds: `files` (digest by name), `whole` (it
     listened from the start of the program) and `more` (read and not on record); None with none.
     """
-    held = {side.name: _files(side.read_files) for side in (a, b)}
-    one, other = held[a.name], held[b.name]
+    found, skipped = comparable({side.name: side.read_files for side in (a, b)})
+    if found is None:
+        return a, b, skipped
+    return _with(a, found[0]), _with(b, found[1]), skipped
+
+
+def comparable(
+    told: Mapping[str, Mapping[str, Any] | None],
+) -> tuple[tuple[dict[str, str], dict[str, str]] | None, list[Skipped]]:
+    """Return what can be compared of the files that two programs read, and what cannot.
+
+    Args:
+        told: What the record of each holds, as `RunSide.read_files`, by the side's name.
+
+    Returns:
+        The digests of both by name, None where a side has none on record; and what was left out.
+    """
+    held = {name: _files(each) for name, each in told.items()}
+    one, other = held.values()
     if one is None or other is None:
         lacking = [name for name, files in held.items() if files is None]
         if len(lacking) > 1 or not (one or other):
-            return a, b, []
+            return None, []
         why = f"{lacking[0]}: not recorded"
-        return a, b, [Skipped(what=_WHAT, why=why, promised=False)]
-    whole = all((side.read_files or {}).get("whole") is True for side in (a, b))
-    full = not any((side.read_files or {}).get("more") for side in (a, b))
+        return None, [Skipped(what=_WHAT, why=why, promised=False)]
+    whole = all((each or {}).get("whole") is True for each in told.values())
+    full = not any((each or {}).get("more") for each in told.values())
     skipped = []
     if not (whole and full):
         alone = sorted({*one} ^ {*other})
@@ -47,7 +64,7 @@ def with_read_files(a: RunSide, b: RunSide) -> tuple[RunSide, RunSide, list[Skip
             skipped.append(Skipped(what=_WHAT, why=why, promised=False))
         one, other = ({name: side[name] for name in side if name not in alone}
                       for side in (one, other))  # fmt: skip
-    return _with(a, one), _with(b, other), skipped
+    return (one, other), skipped
 
 
 def _files(told: Mapping[str, Any] | None) -> dict[str, str] | None:

@@ -89,7 +89,7 @@ class ReadFiles:
             self.digests, self.num_more, self._num_others = {}, 0, 0
             self._roots, self._known, self._written = (), {}, set()
             self.whole = True
-        found = _roots(script or (sys.argv[0] if sys.argv else ""))
+        found = roots_of(script or (sys.argv[0] if sys.argv else ""), _working_folder())
         if new := tuple(root for root in found if root not in self._roots):
             self._roots, self._known = (*self._roots, *new), {}
         self.listening = True
@@ -139,7 +139,7 @@ class ReadFiles:
         if full in self._written:
             return
         if full not in self._known:
-            self._known[full] = self._name_of(full)
+            self._known[full] = name_of(full, self._roots)
         name = self._known[full]
         if name is None:
             return
@@ -151,7 +151,7 @@ class ReadFiles:
             return
         with io.FileIO(full) as file:
             data = file.read(MAX_BYTES + 1)
-        self.digests[name] = hashlib.sha256(data).hexdigest()[:16]
+        self.digests[name] = _digest(data)
 
     def _has_room(self, full: str) -> bool:
         other = os.path.splitext(full)[1].lower() not in _TEXTS  # noqa: PTH122 - asked often
@@ -163,25 +163,59 @@ class ReadFiles:
         self._num_others += other
         return True
 
-    def _name_of(self, full: str) -> str | None:
-        """Return the name that a file goes by in the record; None where it is left out."""
-        folder, _, file = full.rpartition(os.sep)
-        suffix = os.path.splitext(file)[1].lower()  # noqa: PTH122 - asked often
-        if suffix in _OTHER_SUFFIXES or looks_secret(file) or _of_libraries(full):
-            return None
-        if file in _RUN_FILES or os.path.exists(os.path.join(folder, "run.json")):  # noqa: PTH110, PTH118
-            return None  # A record of everybit's own.
-        for root in self._roots:
-            if full.startswith(root + os.sep):
-                name = full[len(root) + 1 :]
-                return None if _is_hidden(name) else name.replace(os.sep, "/")
-        for root in self._roots:
-            name = os.path.relpath(full, root)
-            if Path(name).parts.count("..") <= _MAX_UP and _shares(full, root):
-                return None if _is_hidden(name.replace("..", "")) else name.replace(os.sep, "/")
-        if _is_hidden(full) or _of_system(full):
-            return None
-        return "/".join(("*", *Path(full).parts[-2:])) if len(Path(full).parts) > 2 else None
+
+def name_of(full: str, roots: tuple[str, ...]) -> str | None:
+    """Return the name that a file goes by in the record; None where it is left out.
+
+    Args:
+        full: Its absolute path.
+        roots: Folders of the program: see `roots_of`.
+    """
+    folder, _, file = full.rpartition(os.sep)
+    suffix = os.path.splitext(file)[1].lower()  # noqa: PTH122 - asked often
+    if suffix in _OTHER_SUFFIXES or looks_secret(file) or _of_libraries(full):
+        return None
+    if file in _RUN_FILES or os.path.exists(os.path.join(folder, "run.json")):  # noqa: PTH110, PTH118
+        return None  # A record of everybit's own.
+    for root in roots:
+        if full.startswith(root + os.sep):
+            name = full[len(root) + 1 :]
+            return None if _is_hidden(name) else name.replace(os.sep, "/")
+    for root in roots:
+        name = os.path.relpath(full, root)
+        if Path(name).parts.count("..") <= _MAX_UP and _shares(full, root):
+            return None if _is_hidden(name.replace("..", "")) else name.replace(os.sep, "/")
+    if _is_hidden(full) or _of_system(full):
+        return None
+    return "/".join(("*", *Path(full).parts[-2:])) if len(Path(full).parts) > 2 else None
+
+
+def roots_of(script: str, folder: str) -> tuple[str, ...]:
+    """Return the folders that a program's own files lie in; the file system's root is none.
+
+    Args:
+        script: Its path; "" with none.
+        folder: The working directory.
+    """
+    found = []
+    if script and os.path.isfile(script):  # noqa: PTH113
+        found.append(os.path.dirname(os.path.abspath(script)))  # noqa: PTH100, PTH120
+    found.append(folder)
+    return tuple(root for root in dict.fromkeys(found) if root and root != os.path.dirname(root))  # noqa: PTH120
+
+
+def digest_of(path: Path) -> str:
+    """Return the digest of a file as the record has it.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return _digest(file.read(MAX_BYTES + 1))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 #: Of this process: audit hooks are for the life of it.
@@ -199,14 +233,11 @@ def _is_own() -> bool:
     return False
 
 
-def _roots(script: str) -> tuple[str, ...]:
-    """Return the folders that the program's own files lie in; the file system's root is none."""
-    found = []
-    if script and os.path.isfile(script):  # noqa: PTH113
-        found.append(os.path.dirname(os.path.abspath(script)))  # noqa: PTH100, PTH120
-    with suppress(OSError):
-        found.append(os.getcwd())  # noqa: PTH109
-    return tuple(root for root in dict.fromkeys(found) if root != os.path.dirname(root))  # noqa: PTH120
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return ""
 
 
 def _is_hidden(path: str) -> bool:
