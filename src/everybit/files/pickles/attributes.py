@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Attributes of an instance that say where in memory its elements lie; NumPy and torch believe it.
 MEMORY: Final = frozenset({"__array_interface__", "__array_struct__", "__cuda_array_interface__"})
 #: Functions of whose last arguments one is a state that they set as BUILD does.
-_SETTERS: Final = (
+SETTERS: Final = (
     "_rebuild_from_type", "_rebuild_from_type_v2", "_rebuild_parameter_with_state",
     "_create_array",
 )  # fmt: skip
@@ -40,7 +40,7 @@ def find_memory(pickle: Pickle) -> list[tuple[str, int]]:
         if call.kwargs is not None:
             found += [(name, call.position) for name in _names(call.kwargs)]
         function = call.function
-        if type(function) is Global and function.name.rpartition(".")[2] in _SETTERS:
+        if type(function) is Global and function.name.rpartition(".")[2] in SETTERS:
             for part in call.arguments[-2:]:
                 found += [(name, call.position) for name in _names(part)]
     return found

@@ -60,9 +60,9 @@ def find_nested(pickle: Pickle, left_out: Container[int] = ()) -> list[Nested]:
         args = call.args
         if type(args) is not TupleNode and type(args) is not ListNode:
             continue
-        holders = [node for node in args.items if type(node) in _HOLDERS]
-        if not holders:
+        if _HOLDERS.isdisjoint(map(type, args.items)):
             continue
+        holders = [node for node in args.items if type(node) in _HOLDERS]
         key = id(call.function)
         if key not in harmless:
             harmless[key] = _is_harmless(call)

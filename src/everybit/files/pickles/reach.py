@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from everybit.files.pickles.attributes import find_memory
+from everybit.files.pickles.attributes import SETTERS, find_memory
 from everybit.files.pickles.constants import UNKNOWN, as_string, show, show_arguments
 from everybit.files.pickles.file_code import FUNCTION_BUILDERS, FileCode, is_plain
 from everybit.files.pickles.handed import find_handed
@@ -146,7 +146,7 @@ def _find_plainly(pickle: Pickle) -> list[Reached] | None:
         if not is_plainly_called or reads or builds:
             return None
         key = (named.module, named.path)
-        if key in found:
+        if key in found or name.endswith(SETTERS):
             return None
         found[key] = plain[id(node)] = reached = Reached(named, _IMPORT)
         reached.positions.append(node.position)
@@ -154,14 +154,14 @@ def _find_plainly(pickle: Pickle) -> list[Reached] | None:
             reached.raw = node.qualified
     for call in pickle.calls:
         called = plain.get(id(call.function))
-        if called is None:
+        if called is None or call.kwargs is not None:
             return None
         called.num_calls += 1
-        if len(called.positions) < MAX_SHOWN:
+        if called.num_calls < MAX_SHOWN:  # the import stands among the positions
             called.positions.append(call.position)
-        if len(called.shown) < MAX_SHOWN:
+        if called.num_calls <= MAX_SHOWN:
             called.shown.append(call)
-    return None if find_memory(pickle) else list(found.values())
+    return list(found.values())
 
 
 class _Finder:

@@ -101,8 +101,10 @@ class _Place:
 def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOutcome:
     outcome = PickledOutcome(stream.pickles, stream.end)
     judged: dict[str, tuple[Reached, Judgement]] = {}
+    odd = bool(stream.others)
     for pickle in stream.pickles:
         _judge_names(pickle, judged)
+        odd = odd or bool(pickle.oddities) or hides_wrapper(pickle)
         if pickle.calls:
             outcome.nested += find_nested(pickle, left_out)
     for pickle in stream.others:
@@ -126,7 +128,7 @@ def _judge(stream: Stream, place: _Place, left_out: Container[int]) -> PickledOu
     if len(told) > MAX_FINDINGS:
         why = f"{len(told) - MAX_FINDINGS} more names than are told one by one"
         outcome.skipped.append(Skipped(what=f"names in {place.path}", why=why, promised=False))
-    if stream.others or any(map(_is_odd, stream.pickles)):
+    if odd:
         outcome.findings += _oddities(stream, place)
     if broken is not None:
         _add_break(outcome, stream, broken, place, told=bool(told or builders))
@@ -241,10 +243,6 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def _is_odd(pickle: Pickle) -> bool:
-    return bool(pickle.oddities) or hides_wrapper(pickle)
 
 
 def _oddities(stream: Stream, place: _Place) -> list[Finding]:
