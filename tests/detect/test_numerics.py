@@ -164,6 +164,20 @@ def test_a_loss_that_grows_without_end():
     assert ("NUM511", 114) in told(losses(values))
 
 
+@pytest.mark.parametrize(("update", "told_of"), [(0.03, True), (0.001, False)])
+def test_a_loss_that_grows_with_its_inputs_is_no_divergence(update, told_of):
+    # Sorted inputs: each pass begins small again. Only where the weights went along is it training.
+    values = [2.0 * (1 + step % 20) ** 3 for step in range(80)]
+    steps = losses(values, update_norm=update, weight_norm=1.0)
+    assert ("NUM511" in [rule for rule, _ in told(steps)]) is told_of
+
+
+def test_a_loss_that_never_came_back_needs_no_update():
+    values = noisy(100) + [40.0 + step for step in range(40)]
+    steps = losses(values, update_norm=0.0001, weight_norm=1.0)
+    assert [rule for rule, _ in told(steps)] == ["NUM503", "NUM511"]
+
+
 def test_a_warm_restart_is_no_divergence():
     values = [2.0 * math.exp(-(step % 50) / 8) + 0.01 for step in range(300)]
     steps = [

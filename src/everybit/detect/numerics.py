@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 QUIET: Final = 16
 #: Factor between two steps' learning rates that no schedule's slope has.
 RATE_JUMP: Final = 1.6
+#: Rules about a loss or a gradient out of its band.
+_SPIKES: Final = ("NUM503", "NUM504")
 
 
 @dataclass(slots=True)
@@ -127,7 +129,10 @@ class NumericsJudge:
             stream.gradients.judge(numbers),
             found,
             stream.divergence.judge(
-                numbers, adversarial=adversarial, rate_rose_at=stream.rate_rose_at
+                numbers,
+                adversarial=adversarial,
+                rate_rose_at=stream.rate_rose_at,
+                spiked=self._last_rule in _SPIKES,
             ),
             stream.jitter.judge(numbers),
         )
@@ -223,7 +228,7 @@ class NumericsJudge:
         step = numbers.step
         known = self.broken_since is not None or self._told_at == step
         # That the loss never came back from a spike is news.
-        worse = finding.rule == "NUM511" and self._last_rule in ("NUM503", "NUM504")
+        worse = finding.rule == "NUM511" and self._last_rule in _SPIKES
         known |= sensor and step <= self._quiet_until and not worse
         if breaks and self.broken_since is None:
             self.broken_since = step

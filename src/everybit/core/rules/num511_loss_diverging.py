@@ -2,14 +2,17 @@
 
 What:
     The loss has been above ten times the level it began at for three steps in a row, and goes
-    on rising. Where several optimizers take turns, as in a GAN: a hundred times.
+    on rising, and the weights moved by 5 % of their length or more meanwhile: a loss that grows
+    with its inputs, which come sorted, is none. Where several optimizers take turns, as in a GAN:
+    a hundred times.
 
 Why it matters:
     It ends in NaN, or in a model that is worse than none.
 
 Evidence:
-    The first step above the limit, the level at the beginning, learning rates, and the step at
-    which a learning rate jumped up where one did.
+    The first step above the limit, the level at the beginning, how far the weights moved since
+    (`weights_moved`, of their own length; null where updates were not measured), learning rates,
+    and the step at which a learning rate jumped up where one did.
 
 What to do:
     Lower the learning rate, warm up, clip gradients.
