@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
 import subprocess
 import sys
 
@@ -13,7 +12,7 @@ import pytest
 from blake3 import blake3
 
 import everybit
-from everybit.files import aside, mapped
+from everybit.files import aside, mapped, mapped_child
 from everybit.files.aside import hash_file
 from everybit.files.mapped import MappedHash, can_map
 from everybit.files.passes import no_progress
@@ -34,7 +33,9 @@ def place(tmp_path, monkeypatch):
     return place
 
 
-def test_the_digest_is_that_of_the_bytes(place):
+@pytest.mark.parametrize("single", [False, True], ids=["spawned", "forked"])
+def test_the_digest_is_that_of_the_bytes(place, monkeypatch, single):
+    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: single)
     expected = blake3(place.read_bytes()).hexdigest()
     told = []
     with ByteSource(place) as source:
@@ -69,32 +70,64 @@ import importlib.util, os, sys
 spec = importlib.util.spec_from_file_location("child", {child!r})
 child = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(child)
-child._STEP_BYTES = 1 << 20
-child.print = lambda *words, **options: (os.truncate({place!r}, 4096), print(*words, **options))
 sys.path.append(sys.argv[3])
-child.main(int(sys.argv[1]), int(sys.argv[2]))
+child._STEP_BYTES = 1 << 20
+write = os.write
+os.write = lambda *args: (os.truncate({place!r}, 4096), write(*args))
+child.main(int(sys.argv[1]), int(sys.argv[2]), 1)
 """
 
 
-def test_a_file_that_shrinks_kills_the_child_alone(place, tmp_path, monkeypatch):
-    script = tmp_path / "child.py"
-    script.write_text(SHRINKS.format(child=str(mapped._CHILD), place=str(place)))
-    monkeypatch.setattr(mapped, "_CHILD", script)
+@pytest.mark.parametrize("single", [False, True], ids=["spawned", "forked"])
+def test_a_file_that_shrinks_kills_the_child_alone(place, tmp_path, monkeypatch, single):
+    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: single)
+    write = os.write
+    if single:
+
+        def shrinks(*args):
+            os.truncate(place, 4096)
+            return write(*args)
+
+        monkeypatch.setattr(mapped_child, "_STEP_BYTES", 1 << 20)
+        monkeypatch.setattr(mapped_child.os, "write", shrinks)
+    else:
+        script = tmp_path / "child.py"
+        script.write_text(SHRINKS.format(child=mapped_child.__file__, place=str(place)))
+        monkeypatch.setattr(mapped, "_CHILD", script)
     told = []
     with ByteSource(place) as source:
         with MappedHash(source, told.append) as taken:
-            assert taken._child is not None
             assert taken.digest() is None
-            assert taken._child.returncode == -signal.SIGBUS
         assert told[0] == 1 << 20
         assert sum(told) == 0
+        assert source.changed()
         # What is left of it is read, and here it stays as it is now.
+        monkeypatch.setattr(os, "write", write)
         expected = blake3(place.read_bytes()).hexdigest()
         assert hash_file(source, ("blake3",), told.append) == {"blake3": expected}
 
 
+def test_a_process_of_one_thread_is_known(place):
+    """In a process of its own: here other threads may be at work."""
+    script = (
+        "import sys, threading, everybit; from everybit.files import mapped\n"
+        "mapped.MAPPED_BYTES, place = 1, sys.argv[1]\n"
+        "from everybit.files.source import ByteSource\n"
+        "ByteSource.is_cached = lambda *_: True\n"
+        "mapped._spawned = None\n"
+        "print(len(everybit.seal(place)), everybit.verify(place, strong=True).status)\n"
+        "done = threading.Event(); threading.Thread(target=done.wait).start()\n"
+        "print(mapped._is_single_threaded()); done.set()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(place)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "clean", "False"], done
+
+
 @pytest.mark.parametrize("why", ["no process", "another program"])
 def test_where_no_child_can_be_had_the_file_is_read(place, monkeypatch, why):
+    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: False)
     expected = blake3(place.read_bytes()).hexdigest()
     if why == "no process":
 

@@ -9,10 +9,15 @@ they would come page by page, out of order.
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import os
+import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,40 +48,27 @@ class MappedHash:
     """
 
     def __init__(self, source: ByteSource, progress: Callable[[int], None]) -> None:
-        import blake3
-
-        descriptor = source.fileno()
-        folder = Path(blake3.__file__).parent.parent
-        command = [sys.executable, "-I", "-S", str(_CHILD), str(descriptor), str(source.size)]
         self._size = source.size
         self._progress = progress
-        self._child: subprocess.Popen[str] | None = None
+        self._child: _Child | None = None
         try:
-            self._child = subprocess.Popen(
-                [*command, str(folder)],
-                pass_fds=(descriptor,),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
+            self._child = _forked(source) if _is_single_threaded() else _spawned(source)
         except OSError:
             return  # No process can be had: the file is read instead.
 
     def digest(self) -> str | None:
         """Wait for the digest, in hexadecimal; None where the child could not take it."""
-        if self._child is None or self._child.stdout is None:
+        if self._child is None:
             return None
         position, digest = 0, None
-        for line in self._child.stdout:
+        for line in self._child.out:
             told = line.strip()
             if len(told) == 64:
-                digest = told
+                digest = told.decode("ascii", "replace")
             elif told.isdigit():
                 self._progress(int(told) - position)
                 position = int(told)
-        whole = self._child.wait() == 0 and position == self._size
-        if digest is None or not whole:
+        if digest is None or position != self._size:
             self._progress(-position)
             return None
         return digest
@@ -91,5 +83,74 @@ class MappedHash:
         trace: TracebackType | None,
     ) -> None:
         if self._child is not None:
-            self._child.kill()
-            self._child.communicate()
+            self._child.end()
+
+
+@dataclass(frozen=True)
+class _Child:
+    """A process that hashes, what it writes, and what ends it."""
+
+    out: IO[bytes]
+    end: Callable[[], object]
+
+
+def _is_single_threaded() -> bool:
+    """Return whether a fork would leave no thread behind, and no lock in its hands."""
+    try:
+        return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
+    except OSError:
+        return False
+
+
+def _forked(source: ByteSource) -> _Child:
+    """Start the child as a copy of this process: no interpreter needs to start for it."""
+    from everybit.files import mapped_child  # not on all systems
+
+    reading, writing = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    if pid == 0:
+        try:
+            faulthandler.disable()  # What kills it is no fault of the program.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            mapped_child.main(source.fileno(), source.size, writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    out = os.fdopen(reading, "rb")
+
+    def end() -> None:
+        out.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # Somebody waits for all children.
+            os.waitpid(pid, 0)
+
+    return _Child(out, end)
+
+
+def _spawned(source: ByteSource) -> _Child:
+    """Start the child as a program of its own."""
+    import blake3
+
+    descriptor = source.fileno()
+    folder = Path(blake3.__file__).parent.parent
+    program = [sys.executable, "-I", "-S", str(_CHILD)]
+    child = subprocess.Popen(
+        [*program, str(descriptor), str(source.size), str(folder)],
+        pass_fds=(descriptor,),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert child.stdout is not None
+
+    def end() -> None:
+        child.kill()
+        child.communicate()
+
+    return _Child(child.stdout, end)
