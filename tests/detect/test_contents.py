@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from everybit.core.contents import BatchFacts, Moved, SampleWords, StreamFact
@@ -73,7 +75,7 @@ def test_ranks_that_augment_alike():
 def read(book, words, *, epoch=0, drawn=False):
     """Read all samples; `words` are inputs and labels by index."""
     inputs, labels = words
-    samples = SampleWords(paths=("0", "1"), words=(tuple(inputs), tuple(labels)))
+    samples = SampleWords.of(("0", "1"), (inputs, labels))
     indices = tuple(range(len(inputs)))
     book.read(batch(epoch=epoch, indices=indices), samples, drew=drawn)
 
@@ -91,6 +93,31 @@ def test_one_sample_of_many_that_changed():
     (finding,) = book.judge()
     assert (finding.rule, finding.where.sample) == ("DAT406", 17)
     assert book.judge() == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_samples_are_counted_alike_at_once_and_leaf_by_leaf(seed, monkeypatch):
+    def counted(at_once):
+        chosen = random.Random(seed)
+        book = SampleBook(24)
+        if not at_once:
+            monkeypatch.setattr(book, "_read_at_once", lambda *_args, **_kwargs: False)
+        told = []
+        for number in range(40):
+            indices = tuple(chosen.sample(range(24), 6))
+            changed = chosen.random() < 0.1
+            drew = chosen.random() < 0.1 * (seed % 3)
+            words = [
+                [0 if seed == 7 and not each % 5 else each + 1 + 100 * changed for each in indices],
+                [1 + each % 3 for each in indices],
+            ]
+            samples = SampleWords.of(("0", "1"), words)
+            book.read(batch(epoch=number // 8, indices=indices), samples, drew=drew)
+            if number % 8 == 7:
+                told.append([each.message for each in book.judge()])
+        return told, book.num_compared, book.num_drawn, book.num_read, book.twins()
+
+    assert counted(True) == counted(False)
 
 
 def test_augmented_samples_are_not_compared():
@@ -120,7 +147,7 @@ def test_labels_that_change_under_the_same_inputs():
 
 
 def renewed(book, words, epoch, version):
-    samples = SampleWords(paths=("0", "1"), words=(tuple(words[0]), tuple(words[1])))
+    samples = SampleWords.of(("0", "1"), words)
     record = batch(epoch=epoch, indices=tuple(range(len(words[0]))))
     book.read(record, samples, drew=False, version=version)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Moved(StrEnum):
@@ -38,15 +43,37 @@ class StreamFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWords:
-    """Digest words of a batch's samples as `__getitem__` gave them, a leaf at a time.
+    """Digest words of a batch's samples as `__getitem__` gave them.
 
     Attributes:
         paths: Paths of the leaves within a sample: `0`, `1`, `label`.
-        words: For each leaf the words of all samples, in order; 0 where a value has no digest.
+        packed: The words, 64 bits each in the machine's own order: those of the first sample, leaf
+            by leaf, then those of the next. 0 stands where a value has no digest.
     """
 
     paths: tuple[str, ...]
-    words: tuple[tuple[int, ...], ...]
+    packed: bytes
+
+    @classmethod
+    def of(cls, paths: tuple[str, ...], words: Iterable[Iterable[int]]) -> Self:
+        """Return them from the words of all samples, a leaf at a time.
+
+        >>> SampleWords.of(("0", "1"), [(5, 6), (7, 8)]).words
+        ((5, 6), (7, 8))
+        """
+        rows = zip(*words, strict=True)
+        return cls(paths=paths, packed=array("Q", [word for row in rows for word in row]).tobytes())
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples they are of."""
+        return len(self.packed) // (8 * len(self.paths))
+
+    @property
+    def words(self) -> tuple[tuple[int, ...], ...]:
+        """For each leaf the words of all samples, in order."""
+        words = array("Q", self.packed)
+        return tuple(tuple(words[place :: len(self.paths)]) for place in range(len(self.paths)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +100,9 @@ class BatchFacts:
     Attributes:
         streams: Streams that moved for the first time in this epoch.
         drew: A random stream that can be seen moved while the samples were read.
-        leaves: Digest word of each leaf of the batch, behind collate: `(path, word)`.
+        leaves: Digest word of each leaf of the batch, behind collate: `(path, word)`; of a large
+            batch that is passed over, of its small leaves.
+        blocks: Words of the large leaves of a large batch, by a part of their bytes.
         samples: Words of the samples; None where none could be taken.
         stand_ins: `(asked, given)`: samples for which the dataset gave another one's.
         absent: Places in the batch for which the dataset gave None.
@@ -87,6 +116,7 @@ class BatchFacts:
     streams: tuple[StreamFact, ...] = ()
     drew: bool = False
     leaves: tuple[tuple[str, int], ...] = ()
+    blocks: tuple[tuple[str, int], ...] = ()
     samples: SampleWords | None = None
     stand_ins: tuple[tuple[int, int], ...] = ()
     absent: tuple[int, ...] = ()

@@ -38,7 +38,7 @@ class _Leaf:
     """One part of the samples.
 
     Attributes:
-        words: The first word of each sample; 0 where it was not read.
+        words: The first word of each sample; 0 where it was not read. A column of the table.
         num_changed: Samples that differ though nothing explains it.
         num_explained: Samples that differ, and the program had set something since.
         num_alone: Of both, those of which no other part differs.
@@ -101,7 +101,11 @@ class SampleBook:
         self.unsettled = ""
         self._length = length if length is not None and length <= MAX_KEPT else 0
         self._leaves: dict[str, _Leaf] = {}
+        self._paths: tuple[str, ...] = ()
+        self._table: Any = None
+        self._num_again = 0
         self._flags: Any = None
+        self._has_drawn = False
         self._first: SampleRecord | None = None
         self._told: set[str] = set()
         self._num_rounded = 0
@@ -128,57 +132,101 @@ class SampleBook:
                 in the first batch: it comes from a cache that keeps fewer.
         """
         indices = record.indices
-        if not self._length or indices is None or record.hashed:
+        if not self._length or not indices or record.hashed:
             return
-        if len(indices) != len(samples.words[0]):
+        if len(indices) != samples.num_samples:
+            return
+        if min(indices) < 0 or max(indices) >= self._length:
             return
         import numpy as np
 
-        if not indices or min(indices) < 0 or max(indices) >= self._length:
-            return
         where = np.array(indices, np.int64)
         if self._flags is None:
             self._flags = np.zeros(self._length, np.uint8)
-        if self._version is None:
             self._version = version
-        known = None
+        if not self._leaves:
+            self._paths = samples.paths
+            self._table = np.zeros((self._length, len(samples.paths)), np.uint64)
+            self._leaves = {
+                path: _Leaf(self._table[:, place]) for place, path in enumerate(samples.paths)
+            }
+        if samples.paths != self._paths or not self._read_at_once(where, samples, drew=drew):
+            self._read_by_leaf(where, record, samples, drew, version, is_rounded)
+
+    def _read_at_once(self, where: Any, samples: SampleWords, *, drew: bool) -> bool:
+        """Take a batch whose samples are new, or what they were; whether it was one."""
+        import numpy as np
+
+        before = self._table[where]
+        num_known = len(where)
+        known = slice(None)
+        if before.tobytes() != samples.packed:
+            now = np.frombuffer(samples.packed, np.uint64).reshape(before.shape)
+            if before.any():
+                new = before == 0
+                # A sample is new as a whole, or as it was.
+                if not (new | (before == now)).all() or not now.all():
+                    return False
+                if (new != new[:, :1]).any():
+                    return False
+                known = ~new[:, 0]
+                num_known = int(known.sum())
+            else:
+                num_known = 0
+            self._table[where] = now
+        elif not before.all():
+            return False
+        # What was added up of the words, then and now, would be the same.
+        self._num_again += num_known
+        num_steady = 0 if drew else num_known
+        if num_steady and self._has_drawn:
+            num_steady = int((self._flags[where[known]] != _DREW).sum())
+        self.num_compared += num_steady
+        self.num_drawn += num_known - num_steady
+        if drew:
+            self._flags[where], self._has_drawn = _DREW, True
+        return True
+
+    def _read_by_leaf(
+        self,
+        where: Any,
+        record: SampleRecord,
+        samples: SampleWords,
+        drew: bool,
+        version: tuple[int, int],
+        is_rounded: Callable[[str, int], bool],
+    ) -> None:
+        """Take a batch some of whose samples are others than they were."""
+        import numpy as np
+
+        assert record.indices is not None
+        known = np.zeros(len(where), bool)
         differs = {}
-        for path, words in zip(samples.paths, samples.words, strict=True):
+        columns = np.frombuffer(samples.packed, np.uint64).reshape(len(where), -1)
+        for place, path in enumerate(samples.paths):
             leaf = self._leaves.get(path)
             if leaf is None:
                 leaf = self._leaves[path] = _Leaf(np.zeros(self._length, np.uint64))
-            now, before = np.array(words, np.uint64), leaf.words[where]
-            if not before.any():  # All are read for the first time, as in a first epoch.
-                leaf.words[where] = now
-                continue
-            if before.all() and (before == now).all():  # As a rule: they are what they were.
-                total = int(before.sum())
-                leaf.before, leaf.now = leaf.before + total, leaf.now + total
-                leaf.num_again += len(where)
-                known = np.ones(len(where), bool)
-                continue
+            now, before = columns[:, place], leaf.words[where]
             both = (before != 0) & (now != 0)
-            known = both if known is None else known | both
+            known |= both
             differs[path] = both & (before != now)
             leaf.before += int(before[both].sum())
             leaf.now += int(now[both].sum())
             leaf.num_again += int(both.sum())
             leaf.words[where] = np.where(before == 0, now, before)
-        if drew and known is None:
-            self._flags[where] = _DREW
-        if known is None:
-            return
         steady = known & (self._flags[where] != _DREW) & (not drew)
-        self.num_drawn += int((known & ~steady).sum())
-        self.num_compared += int(steady.sum())
+        num_known, num_steady = int(known.sum()), int(steady.sum())
+        self.num_drawn += num_known - num_steady
+        self.num_compared += num_steady
         if drew:
-            self._flags[where] = _DREW
+            self._flags[where], self._has_drawn = _DREW, True
         for path, here in differs.items():
             rows = np.flatnonzero(here & steady).tolist()
             if not rows:
                 continue
             self._first = self._first or record
-            leaf, words = self._leaves[path], samples.words[samples.paths.index(path)]
+            leaf, words = self._leaves[path], columns[:, samples.paths.index(path)].tolist()
             leaf.num_differing += len(rows)
             others = [other for name, other in differs.items() if name != path]
             for row in rows:
@@ -187,7 +235,7 @@ class SampleBook:
                     self._num_rounded += 1
                     continue
                 leaf.num_alone += not any(other[row] for other in others)
-                self._note(leaf, indices[row], words[row], version)
+                self._note(leaf, record.indices[row], words[row], version)
 
     def judge(
         self,
@@ -211,6 +259,7 @@ class SampleBook:
             )
         for path, leaf in self._leaves.items():
             number = leaf.num_changed + leaf.num_explained
+            leaf.num_again += self._num_again if path in self._paths else 0
             is_permuted = leaf.is_permuted or permuted
             leaf.before = leaf.now = leaf.num_again = leaf.num_differing = 0
             if not number or path in self._told or self._first is None:
@@ -226,6 +275,7 @@ class SampleBook:
                 self.unsettled = self._why(leaf, number, set_last, is_label=is_label)
                 continue
             self._told.add(path)
+        self._num_again = 0
         return found
 
     def twins(self) -> list[tuple[int, int]]:
@@ -256,7 +306,7 @@ class SampleBook:
     def let_go(self) -> None:
         """Keep no words any more: the data set is gone. What was counted stays."""
         self._leaves = {}
-        self._flags = None
+        self._flags = self._table = None
         self._length = 0
 
     def _note(self, leaf: _Leaf, index: int, word: int, version: tuple[int, int]) -> None:

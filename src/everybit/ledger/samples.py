@@ -64,9 +64,10 @@ def encode_samples(record: SampleRecord) -> bytes:
 
 
 def _packed(keys: Sequence[int]) -> bytes:
-    lowest = min(keys, default=0)
-    above = max(keys, default=0) - lowest
-    size = next(size for size in _LETTERS if above < 1 << (8 * size))
+    lowest = min(keys) if keys else 0
+    above = max(keys) - lowest if keys else 0
+    size = 2 if above < 1 << 16 else 4 if above < 1 << 32 else 8
+    size = 1 if above < 1 << 8 else size
     offsets = [key - lowest for key in keys] if lowest else keys
     return _KEYS.pack(lowest, size) + struct.pack(f"<{len(keys)}{_LETTERS[size]}", *offsets)
 

@@ -85,10 +85,13 @@ class Followed:
     def __init__(self, generator: Any) -> None:
         self._generator = generator
         self._mark: Any = None
-        self._bits: Any = None
-        self._address = 0
         self._state: Twister | None = None
         self._is_python = isinstance(generator, random.Random)
+        self._getstate = type(generator).getstate if self._is_python else None
+        self._bits: Any = None
+        self._views: tuple[Any, ...] = ()
+        if self._getstate is random.Random.getstate and _python_lies_as_known():
+            self._views = (_view(id(generator) + object.__basicsize__, _MARK_BYTES),)
 
     def state(self) -> Twister | None:
         """Return its state, the same object while it has not moved; None where it is no twister."""
@@ -99,27 +102,31 @@ class Followed:
         return self._state
 
     def _look_at_python(self) -> Any:
-        generator = self._generator
-        if not (_python_lies_as_known() and type(generator).getstate is random.Random.getstate):
+        if not self._views or type(self._generator).getstate is not self._getstate:
             return None
-        at = id(generator) + object.__basicsize__
-        return ctypes.string_at(at, _MARK_BYTES), vars(generator)["gauss_next"]
+        return self._views[0].raw, self._generator.__dict__["gauss_next"]
 
     def _look_at_numpy(self) -> Any:
-        generator, offset = self._generator, _half_offset()
-        if offset is None:
-            return None
+        generator = self._generator
         bits = generator._bit_generator
         if bits is not self._bits:
-            if type(bits) is not np.random.MT19937:
+            offset = _half_offset()
+            if offset is None or type(bits) is not np.random.MT19937:
                 return None
-            self._bits, self._address, self._mark = bits, bits.ctypes.state_address, None
-        at = self._address
-        return (
-            ctypes.string_at(at, _MARK_BYTES),
-            ctypes.string_at(at + _KEY_BYTES, 4),
-            ctypes.string_at(id(generator) + offset, _HALF.size),
-        )
+            self._bits, self._mark = bits, None
+            address = bits.ctypes.state_address
+            self._views = (
+                _view(address, _MARK_BYTES),
+                _view(address + _KEY_BYTES, 4),
+                _view(id(generator) + offset, _HALF.size),
+            )
+        first, position, half = self._views
+        return first.raw, position.raw, half.raw
+
+
+def _view(address: int, size: int) -> Any:
+    """Return what reads so many bytes as they are at the time; it keeps nothing alive."""
+    return (ctypes.c_char * size).from_address(address)
 
 
 def _asked(generator: random.Random) -> Twister:

@@ -89,7 +89,7 @@ def passed(*parts: list[int], drew: bool = True) -> Passed:
     found = Passed()
     for at in range(0, len(parts[0]), 8):
         words = tuple(tuple(part[at : at + 8]) for part in parts)
-        samples = SampleWords(paths=tuple(map(str, range(len(parts)))), words=words)
+        samples = SampleWords.of(tuple(map(str, range(len(parts)))), words)
         found.take(samples, len(words[0]), drew=drew)
     return found
 

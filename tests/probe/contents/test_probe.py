@@ -81,6 +81,20 @@ def test_rows_that_went_astray():
     assert compare_rows(samples, (inputs * 2, labels.roll(1))) is None
 
 
+def test_rows_are_compared_where_collate_may_have_moved_them():
+    def swapped(samples):
+        inputs, labels = default_collate(samples)
+        return inputs, labels.flip(0)
+
+    for keeps_rows in (False, True):
+        probe = ContentsProbe(Numbers())
+        probe.before()
+        samples = [(torch.full((99,), float(row)), row) for row in range(6)]
+        probe.fetched(samples, keeps_rows=keeps_rows)
+        facts = probe.collated(swapped(samples))
+        assert (facts.pairing is None) is keeps_rows  # Torch's own moves none.
+
+
 def test_labels_off_by_one():
     labels = [3, 1, 4, 1, 5, 9, 2, 6]
     asked = [5, 0, 3, 6]

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import default_collate
 from torch.utils.data._utils import collate as torch_collate
 
-from everybit.probe.contents.rows import keeps_rows, sample_words
+from everybit.probe.contents.rows import keeps_rows, pairs_rows, sample_words
 from everybit.probe.contents.words import (
     folded,
     leaf_words,
@@ -142,3 +142,18 @@ def test_only_torch_s_own_collate_is_known_to_keep_rows(monkeypatch):
     assert not keeps_rows(lambda samples: default_collate(samples))
     monkeypatch.setitem(torch_collate.default_collate_fn_map, torch.Tensor, lambda *_, **__: None)
     assert not keeps_rows(default_collate)
+
+
+def test_large_rows_are_read_once_for_themselves_and_for_the_batch():
+    samples = [(torch.full((1 << 14,), float(i)), i) for i in range(4)]
+    batch = default_collate(samples)
+    known: dict[str, int] = {}
+    assert sample_words(samples, batch, known) == sample_words(samples)
+    assert known == {"0": word_of_leaf(batch[0])}
+
+
+def test_a_program_s_own_way_for_its_own_type_may_move_rows(monkeypatch):
+    assert pairs_rows()
+    monkeypatch.setitem(torch_collate.default_collate_fn_map, Pair, lambda *_, **__: None)
+    assert keeps_rows(default_collate)
+    assert not pairs_rows()

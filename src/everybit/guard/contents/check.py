@@ -96,17 +96,24 @@ class ContentsCheck(Check):
         self._pauses.delivers(record)
         findings += self.delivered.deliver(record, delivery.batch, facts)
         known = self._loaders.get(record.loader)
+        shift = 0
         if known is not None:
             known.last = record
             if facts is not None:
                 known.read(delivery, facts)
-            findings += self._look_at_handles(known, delivery, seen=facts is not None)
+                shift = self._shift(known, delivery)
+            if known.handles:
+                findings += self._look_at_handles(known, delivery, seen=facts is not None)
         if facts is None:
             self._unseen[record.loader] = "its batches are made past the loader's collate function"
             return findings
-        findings += self._streams.judge(record, facts, reshuffles=delivery.promise.shuffle)
-        findings += self._swallowed.judge(record, facts)
-        findings += self._pairing.judge(record, facts, shift=self._shift(known, delivery))
+        # Nearly always there is nothing to judge: that costs no call.
+        if facts.streams:
+            findings += self._streams.judge(record, facts, reshuffles=delivery.promise.shuffle)
+        if facts.stand_ins or facts.absent or facts.truncated:
+            findings += self._swallowed.judge(record, facts)
+        if facts.pairing is not None or shift:
+            findings += self._pairing.judge(record, facts, shift=shift)
         findings += self._across.streams(record, facts)
         return findings
 
@@ -154,8 +161,8 @@ class ContentsCheck(Check):
                 skipped.append(Skipped(what=what, why=why, promised=False))
         if self.delivered.num_used:
             checked.append(Checked(what="inputs as delivered", count=self.delivered.num_used))
-        if self.delivered.num_passed:
-            why = f"{self.delivered.num_passed} large ones between those that were compared"
+        if self.delivered.num_in_part:
+            why = f"of {self.delivered.num_in_part} large batches parts were compared"
             what = "bytes of inputs between delivery and use"
             skipped.append(Skipped(what=what, why=why, promised=False))
         if self._across.failure:
@@ -182,7 +189,7 @@ class ContentsCheck(Check):
         self, known: FollowedLoader, delivery: Delivery, *, seen: bool
     ) -> list[Finding]:
         promise, record = delivery.promise, delivery.record
-        if not known.handles or promise.num_workers < 2 or promise.method not in ("fork", ""):
+        if promise.num_workers < 2 or promise.method not in ("fork", ""):
             return []
         if record.batch not in HANDLE_BATCHES:
             return []
@@ -226,11 +233,11 @@ class ContentsCheck(Check):
         for known in lists[:-MAX_LISTS]:
             known.let_go()
 
-    def _shift(self, known: FollowedLoader | None, delivery: Delivery) -> int:
-        indices = delivery.record.indices
-        if known is None or indices is None or delivery.record.hashed:
-            return 0
+    def _shift(self, known: FollowedLoader, delivery: Delivery) -> int:
         if known.num_labelled >= LABEL_BATCHES:
+            return 0
+        indices = delivery.record.indices
+        if indices is None or delivery.record.hashed:
             return 0
         known.num_labelled += 1
         labels = known.labels

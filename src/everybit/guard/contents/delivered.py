@@ -14,6 +14,8 @@ from everybit.detect.batch_overwritten import (
     overwritten_on_the_way,
     used_twice_in_place,
 )
+from everybit.probe.contents.blocks import block_word
+from everybit.probe.contents.blocks import is_large as is_read_in_blocks
 from everybit.probe.contents.words import LARGE_BYTES, bytes_of, is_plain, leaves_of, word_of_leaf
 from everybit.probe.digest import readable
 from everybit.probe.memory import version
@@ -24,25 +26,57 @@ if TYPE_CHECKING:
     from everybit.core.contents import BatchFacts
     from everybit.core.finding import Finding
     from everybit.core.samples import SampleRecord
+    from everybit.probe.contents.words import Leaves
 
 #: Batches that are remembered; of their tensors only weak references are kept.
 MAX_BATCHES: Final = 64
 #: Findings of a loader that are told; further ones are the same damage again.
 MAX_TOLD: Final = 3
 #: Batches of a pass, from the first on and then every so many, whose bytes are read again when they
-#: are delivered. Of large batches whose maker took no words only these are read at all.
+#: are delivered. Of a large batch parts are read, each time; all bytes in the first one and then in
+#: every so many, once: when it is used, or when it is delivered, where no model gets it as it is.
 FIRST_BATCHES: Final = 4
 EVERY: Final = 16
 
 
 @dataclass(slots=True, eq=False)
 class _Leaf:
+    """One tensor.
+
+    Attributes:
+        word: Word of all its bytes; 0 where it is not known.
+        block: Word of parts of them, of a large one; else 0.
+        is_read_in_part: Only its parts are read again when it is used.
+    """
+
     path: str
     tensor: weakref.ref[torch.Tensor]
     address: int
     num_bytes: int
     version: int
     word: int
+    block: int
+    is_read_in_part: bool
+
+    @property
+    def seen(self) -> int:
+        """What tells its bytes from another's; 0 where nothing is known."""
+        return self.block or self.word
+
+    def holds(self, *, in_part: bool) -> bool:
+        """Whether it holds what it held."""
+        tensor = self.tensor()
+        if tensor is None:
+            return True
+        if in_part or not self.word:
+            return not self.block or block_word(tensor) == self.block
+        return word_of_leaf(tensor) == self.word
+
+    def renew(self) -> None:
+        """Take what it holds now."""
+        tensor = self.tensor()
+        self.word = word_of_leaf(tensor) if self.word and tensor is not None else 0
+        self.block = block_word(tensor) if self.block and tensor is not None else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +90,7 @@ class _Batch:
     @property
     def is_held(self) -> bool:
         """Whether somebody holds a tensor of it still."""
-        return any(leaf.tensor() is not None for leaf in self.leaves)
+        return bool([leaf for leaf in self.leaves if leaf.tensor() is not None])
 
     @property
     def is_over(self) -> bool:
@@ -74,43 +108,48 @@ class Delivered:
         num_arrived: Batches of workers whose bytes were compared at delivery.
         num_used: Tensors whose bytes were compared when the model got them.
         num_rewritten: Tensors that the program had written in between, through torch.
-        num_passed: Large batches that were passed over, between those that were compared.
+        num_in_part: Large batches of which parts were compared, and not all bytes.
     """
 
     def __init__(self) -> None:
         self.num_arrived = 0
         self.num_used = 0
         self.num_rewritten = 0
-        self.num_passed = 0
+        self.num_in_part = 0
         self._batches: deque[_Batch] = deque(maxlen=MAX_BATCHES)
         # Those of which a tensor was held when the last one was delivered: all that can be met.
         self._held: list[_Batch] = []
+        self._used: set[str] = set()
         self._lost: dict[tuple[str, int], _Batch] = {}
         self._told: dict[str, int] = {}
 
     def deliver(self, record: SampleRecord, batch: Any, facts: BatchFacts | None) -> list[Finding]:
         """Take a batch as the loop is about to get it; test it against what its worker made."""
         made = dict(facts.leaves) if facts is not None else {}
-        found = dict(_tensors(batch))
-        at_hand = all(made.get(path) for path in found)
-        passed = not at_hand and bytes_of(leaves_of(batch)) > LARGE_BYTES and not _is_chosen(record)
-        self.num_passed += passed
-        words = (
-            [made[path] for path in found]
-            if at_hand
-            else [0 if passed else word_of_leaf(each) for each in found.values()]
-        )
-        leaves = [
-            _Leaf(
-                path,
-                weakref.ref(tensor),
-                tensor.data_ptr(),
-                tensor.nbytes,
-                version(tensor),
-                word,
+        blocks = dict(facts.blocks) if facts is not None else {}
+        held = leaves_of(batch)
+        is_large = bytes_of(held) > LARGE_BYTES
+        leaves = []
+        for path, tensor in _tensors(held):
+            word, block, in_part = made.get(path, 0), 0, False
+            if is_large and is_read_in_blocks(tensor):
+                in_part = not _is_read_in_full(record, bool(word), measured=facts is not None)
+                block = blocks.get(path, 0) or block_word(tensor)
+            if not word and not in_part:
+                word = word_of_leaf(tensor)
+            leaves.append(
+                _Leaf(
+                    path,
+                    weakref.ref(tensor),
+                    tensor.data_ptr(),
+                    tensor.nbytes,
+                    version(tensor),
+                    word,
+                    block,
+                    in_part,
+                )
             )
-            for (path, tensor), word in zip(found.items(), words, strict=True)
-        ]
+        self.num_in_part += is_large and any(leaf.is_read_in_part for leaf in leaves)
         arrived = _Batch(record, leaves)
         while self._batches and self._batches[0].is_over:
             self._batches.popleft()
@@ -118,38 +157,40 @@ class Delivered:
         self._mark_overwritten(arrived)
         self._batches.append(arrived)
         self._held.append(arrived)
-        if record.worker < 0 or facts is None or not at_hand or not _is_chosen(record):
+        if record.worker < 0:
             return []
-        self.num_arrived += 1
-        wrong = []
-        for leaf in leaves:
-            now = _word(leaf)
-            if now != leaf.word:
-                wrong.append(leaf.path)
-                leaf.word = now
+        chosen = record.batch < FIRST_BATCHES or record.batch % EVERY == 0
+        sent = [leaf for leaf in leaves if leaf.path in blocks or (chosen and made.get(leaf.path))]
+        self.num_arrived += bool(sent)
+        wrong = [
+            leaf for leaf in sent if not leaf.holds(in_part=self._arrives_in_part(leaf, record))
+        ]
+        for leaf in wrong:
+            leaf.renew()
         if not wrong or not self._may_tell(record):
             return []
-        return [overwritten_on_the_way(record, wrong)]
+        return [overwritten_on_the_way(record, [leaf.path for leaf in wrong])]
 
     def use(self, args: Any, kwargs: Mapping[str, Any], step: int) -> list[Finding]:
         """Test the batch that a model is called with."""
         used: dict[int, tuple[_Batch, list[_Leaf]]] = {}
-        for _, tensor in _tensors([list(args), dict(kwargs)]):
+        for _, tensor in _tensors(leaves_of([list(args), dict(kwargs)])):
             for batch, leaf in self._matches(tensor):
                 leaves = used.setdefault(id(batch), (batch, []))[1]
                 if leaf not in leaves:
                     leaves.append(leaf)
         found = []
         for batch, leaves in used.values():
-            wrong = [leaf for leaf in leaves if self._is_overwritten(leaf, batch.record)]
+            wrong = [leaf for leaf in leaves if self._is_overwritten(leaf)]
             if wrong and self._may_tell(batch.record):
                 paths = [leaf.path for leaf in wrong]
                 by = self._holder_of(wrong[0], batch)
                 found.append(overwritten_before_use(batch.record, paths, step=step, by=by))
             for leaf in wrong:
-                leaf.word = _word(leaf)
+                leaf.renew()
             found += self._in_place_of_another(batch, step)
             batch.num_uses += 1
+            self._used.add(batch.record.loader)
         return found
 
     def record_of(self, tensor: torch.Tensor) -> SampleRecord | None:
@@ -188,39 +229,53 @@ class Delivered:
         if placed is not None:
             yield placed
 
-    def _is_overwritten(self, leaf: _Leaf, record: SampleRecord) -> bool:
+    def _arrives_in_part(self, leaf: _Leaf, record: SampleRecord) -> bool:
+        """Whether only parts are read at delivery: not all bytes, or those when a model gets it."""
+        if not leaf.block:
+            return False
+        # Of the first batch it is not known yet whether a model gets it: the second stands for it.
+        if not record.batch or record.loader in self._used:
+            return True
+        return leaf.is_read_in_part and record.batch > 1
+
+    def _is_overwritten(self, leaf: _Leaf) -> bool:
         tensor = leaf.tensor()
-        if tensor is None or not leaf.word:
+        if tensor is None or not leaf.seen:
             return False
         if version(tensor) != leaf.version:
             self.num_rewritten += 1
-            leaf.word = 0
+            leaf.word = leaf.block = 0
             return False
         self.num_used += 1
-        return _word(leaf) != leaf.word
+        return not leaf.holds(in_part=leaf.is_read_in_part)
 
     def _holder_of(self, leaf: _Leaf, batch: _Batch) -> SampleRecord | None:
-        now = _word(leaf)
+        tensor = leaf.tensor()
+        if tensor is None:
+            return None
+        now = block_word(tensor) if leaf.block else word_of_leaf(tensor)
         for other in reversed(self._batches):
             if other is not batch and any(
-                each.path == leaf.path and each.word == now for each in other.leaves
+                each.path == leaf.path and each.seen == now for each in other.leaves
             ):
                 return other.record
         return None
 
     def _mark_overwritten(self, arrived: _Batch) -> None:
         """Note which batches lie, unused, where the one that arrives was written."""
-        if not self._held:
-            return
-        words = {leaf.address: leaf.word for leaf in arrived.leaves if leaf.num_bytes}
+        place = (arrived.record.loader, arrived.record.epoch)
+        seen: dict[int, int] = {}
         for batch in self._held:
-            place = (batch.record.loader, batch.record.epoch)
-            if place != (arrived.record.loader, arrived.record.epoch) or batch.num_uses:
+            if batch.num_uses or place != (batch.record.loader, batch.record.epoch):
                 continue
-            # What nobody holds any more was let go of, and its memory is anybody's.
-            held = [leaf for leaf in batch.leaves if leaf.tensor() is not None]
-            if any(words.get(leaf.address, leaf.word) != leaf.word for leaf in held):
-                self._lost.setdefault(place, batch)
+            seen = seen or {each.address: each.seen for each in arrived.leaves
+                            if each.num_bytes and each.seen}  # fmt: skip
+            for leaf in batch.leaves:
+                # What nobody holds any more was let go of, and its memory is anybody's.
+                other = seen.get(leaf.address)
+                if other and leaf.seen and other != leaf.seen and leaf.tensor() is not None:
+                    self._lost.setdefault(place, batch)
+                    break
 
     def _in_place_of_another(self, batch: _Batch, step: int) -> list[Finding]:
         """Tell where a batch is used in one more step while one it was written over never was."""
@@ -239,16 +294,22 @@ class Delivered:
         return self._told[record.loader] <= MAX_TOLD
 
 
-def _is_chosen(record: SampleRecord) -> bool:
-    return record.batch < FIRST_BATCHES or record.batch % EVERY == 0
+def _is_read_in_full(record: SampleRecord, at_hand: bool, *, measured: bool) -> bool:
+    """Whether all bytes of a large tensor are to be read again.
+
+    Args:
+        record: The batch.
+        at_hand: A word of all its bytes came with it.
+        measured: It was measured where it was made.
+    """
+    if not record.batch:
+        return True
+    return (at_hand and record.batch >= EVERY) if measured else record.batch % EVERY == 0
 
 
-def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    for path, leaf in leaves_of(value):
-        if isinstance(leaf, torch.Tensor) and leaf.is_cpu and (is_plain(leaf) or readable(leaf)):
-            yield path, leaf
-
-
-def _word(leaf: _Leaf) -> int:
-    tensor = leaf.tensor()
-    return word_of_leaf(tensor) if tensor is not None else 0
+def _tensors(leaves: Leaves) -> list[tuple[str, torch.Tensor]]:
+    return [
+        (path, leaf)
+        for path, leaf in leaves
+        if isinstance(leaf, torch.Tensor) and leaf.is_cpu and (is_plain(leaf) or readable(leaf))
+    ]

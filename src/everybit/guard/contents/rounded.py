@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from everybit.probe.digest import flatten
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Rows of a batch that are looked at, or a few more, to tell whether it is of wide values, and
+#: values of each.
+MAX_ROWS: Final = 32
+MAX_VALUES: Final = 1024
 _WIDE: Final = (torch.float32, torch.float64)
 _NARROW: Final = (torch.float16, torch.bfloat16)
 
@@ -21,22 +28,20 @@ class Rounded:
 
     def __init__(self) -> None:
         self._wide: set[str] | None = None
-        self._leaves: dict[str, torch.Tensor] = {}
+        self._batch: Any = None
 
     def look_at(self, batch: Any) -> None:
         """Take a batch that is being delivered; it is let go of by `done`."""
-        self._leaves = {
-            path: leaf
-            for path, leaf in flatten(batch)
-            if isinstance(leaf, torch.Tensor) and leaf.dtype in _WIDE and leaf.is_cpu and leaf.dim()
-        }
+        self._batch = batch
         if self._wide is None:
-            self._wide = {path for path, leaf in self._leaves.items() if not _is_narrow(leaf)}
+            self._wide = {path for path, leaf in _leaves(batch) if not _is_narrow(_some_of(leaf))}
 
     def is_rounded(self, path: str, row: int) -> bool:
         """Whether a row of the batch is of fewer bits than the first batch was."""
-        leaf = self._leaves.get(path)
-        if leaf is None or path not in (self._wide or ()) or row >= len(leaf):
+        if path not in (self._wide or ()):
+            return False
+        leaf = dict(_leaves(self._batch)).get(path)
+        if leaf is None or row >= len(leaf):
             return False
         values = leaf[row].detach()
         # A blank row is of few bits, and is no sample.
@@ -44,7 +49,22 @@ class Rounded:
 
     def done(self) -> None:
         """Let go of the batch."""
-        self._leaves = {}
+        self._batch = None
+
+
+def _leaves(batch: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    for path, leaf in flatten(batch):
+        if isinstance(leaf, torch.Tensor) and leaf.dtype in _WIDE and leaf.is_cpu and leaf.dim():
+            yield path, leaf
+
+
+def _some_of(leaf: torch.Tensor) -> torch.Tensor:
+    """Return the middle of some rows, evenly spaced: of a large batch most is not read yet."""
+    if leaf.numel() <= MAX_ROWS * MAX_VALUES or leaf.dim() < 2:
+        return leaf
+    rows = leaf.detach()[:: max(1, len(leaf) // MAX_ROWS)].flatten(1)
+    first = max(0, (rows.shape[1] - MAX_VALUES) // 2)
+    return rows[:, first : first + MAX_VALUES]
 
 
 def _is_narrow(values: torch.Tensor) -> bool:

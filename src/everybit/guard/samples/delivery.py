@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from everybit.probe.samples import Facts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)  # One a batch: frozen it costs four times as much.
 class Delivery:
-    """A batch as it is about to be given to the loop.
+    """A batch as it is about to be given to the loop; nobody writes to it.
 
     Attributes:
         record: What is recorded of it.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
+import xxhash
 
 from everybit.core.contents import Pairing
 from everybit.probe.digest import flatten
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _Rows = list[bytes]
+#: What is longer is compared by its digest.
+_LONG_BYTES: Final = 64
 
 
 def compare_rows(samples: Sequence[Any], batch: Any) -> Pairing | None:
@@ -57,7 +60,7 @@ def compare_rows(samples: Sequence[Any], batch: Any) -> Pairing | None:
 
 
 def _rows(leaf: Any, count: int) -> _Rows:
-    """Return the bytes of a batch's rows; none where it is no batch of so many."""
+    """Return what a batch's rows hold; nothing where it is no batch of so many."""
     if not isinstance(leaf, torch.Tensor) or leaf.device.type != "cpu" or not leaf.dim():
         return []
     if leaf.shape[0] != count or count < 2 or leaf.dtype is torch.bfloat16:
@@ -66,11 +69,11 @@ def _rows(leaf: Any, count: int) -> _Rows:
         array = leaf.detach().contiguous().numpy()
     except (RuntimeError, TypeError):
         return []
-    return [array[row].tobytes() for row in range(count)]
+    return [_held(array[row]) for row in range(count)]
 
 
 def _value(leaf: Any) -> bytes | None:
-    """Return the bytes of a sample's value as default collate would write them."""
+    """Return what a sample's value comes to as default collate would write it."""
     if isinstance(leaf, bool):
         return np.array(leaf).tobytes()
     if isinstance(leaf, int):
@@ -79,12 +82,19 @@ def _value(leaf: Any) -> bytes | None:
         return np.array(leaf, np.float64).tobytes()
     if isinstance(leaf, torch.Tensor) and leaf.dtype is not torch.bfloat16:
         try:
-            return leaf.detach().contiguous().numpy().tobytes()
+            return _held(leaf.detach().contiguous().numpy())
         except (RuntimeError, TypeError):
             return None
     if isinstance(leaf, (np.ndarray, np.generic)) and not leaf.dtype.hasobject:
-        return np.ascontiguousarray(leaf).tobytes()
+        return _held(np.ascontiguousarray(leaf))
     return None
+
+
+def _held(values: Any) -> bytes:
+    """Return the bytes of contiguous values, or their XXH3-128 where they are many."""
+    if values.nbytes <= _LONG_BYTES:
+        return bytes(values.tobytes())
+    return xxhash.xxh3_128_digest(values.reshape(-1).view(np.uint8).data)
 
 
 def _order(rows: _Rows, values: list[bytes]) -> tuple[list[int], int] | None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from torch.utils.data import IterableDataset
 
 from everybit.core.contents import BatchFacts, Pairing, SampleWords, StreamFact
+from everybit.probe.contents import blocks
 from everybit.probe.contents.changes import Changes, changes_of
 from everybit.probe.contents.handles import inherited
 from everybit.probe.contents.nesting import Nesting, handles_errors
 from everybit.probe.contents.pairing import compare_rows
-from everybit.probe.contents.rows import sample_words
+from everybit.probe.contents.rows import pairs_rows, sample_words
 from everybit.probe.contents.streams import Streams
 from everybit.probe.contents.survey import survey
 from everybit.probe.contents.truncated import Truncated
@@ -20,7 +21,7 @@ from everybit.probe.contents.words import (
     bytes_of,
     folded,
     leaves_of,
-    words_of,
+    word_of_leaf,
 )
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class ContentsProbe:
     Reading the states of the streams costs a few microseconds, before and after the samples are
     read. Words of samples and batch cost the time of hashing their bytes once each, so only the
     first batches of a process have them all; after these one batch in 16, and every small batch as
-    a whole. Samples of an iterable dataset have nothing but their words to be known by: all of
-    them have one.
+    a whole; of a large one parts of its bytes are read. Samples of an iterable dataset have nothing
+    but their words to be known by: all of them have one.
 
     Args:
         dataset: The dataset of this process.
@@ -105,11 +106,8 @@ class ContentsProbe:
 
     def before(self) -> None:
         """Look before the dataset is read for a batch."""
-        self._call(self._streams.begin)
         if not self._failed:
-            self._call(self._truncated.begin)
-        if self._changes is not None and not self._failed:
-            self._call(self._changes.begin)
+            self._call(self._before)
 
     def fetched(self, samples: Sequence[Any], *, keeps_rows: bool = False) -> None:
         """Look at what the dataset gave, in order, before collate gets it.
@@ -154,10 +152,22 @@ class ContentsProbe:
             self.close()
             return None
 
+    def _before(self) -> None:
+        self._streams.begin()
+        self._truncated.begin()
+        if self._changes is not None:
+            self._changes.begin()
+
     def _is_chosen(self) -> bool:
         """Whether the batch is one that has all words: the same ones in every epoch and run."""
         first = self._num_batches < FULL_BATCHES and self._num_bytes < FULL_BYTES
         return first or self._iterable or self._num_batches % EVERY == 0
+
+    def _is_paired(self, samples: Sequence[Any]) -> bool:
+        """Whether rows are to be compared with their samples: collate may have moved them."""
+        if self._num_batches >= PAIRED_BATCHES or not 1 < len(samples) <= MAX_SAMPLES:
+            return False
+        return not (self._keeps_rows and pairs_rows())
 
     def _fetched(self, samples: Sequence[Any], keeps_rows: bool) -> None:
         if self._changes is not None:
@@ -174,20 +184,28 @@ class ContentsProbe:
     def _collated(self, batch: Any) -> BatchFacts:
         samples = self._samples
         pairing: Pairing | None = None
-        if self._num_batches < PAIRED_BATCHES and 1 < len(samples) <= MAX_SAMPLES:
+        if self._is_paired(samples):
             pairing = compare_rows(samples, batch)
+        known: dict[str, int] = {}
         if self._keeps_rows and not self.passes_samples:
-            self.sample_words, self._words = sample_words(samples, batch)
+            self.sample_words, self._words = sample_words(samples, batch, known)
         leaves = leaves_of(batch)
         size = bytes_of(leaves)
-        self.passes_batch = size > LARGE_BYTES and not self._is_chosen()
-        words = [] if self.passes_batch else words_of(leaves)
+        is_large = size > LARGE_BYTES
+        self.passes_batch = is_large and not self._is_chosen()
+        whole = leaves
+        if self.passes_batch:
+            whole = [each for each in leaves if blocks.is_small(each[1])]
+        words = [
+            (path, known[path] if path in known else word_of_leaf(leaf)) for path, leaf in whole
+        ]
         self._num_bytes += size
-        self.batch_word = folded(words)
+        self.batch_word = 0 if self.passes_batch else folded(words)
         return BatchFacts(
             streams=self._moved,
             drew=self._drew,
             leaves=tuple(words),
+            blocks=tuple(blocks.blocks_of(leaves)) if is_large else (),
             samples=_told_apart(self._words),
             stand_ins=self._nesting.take(),
             absent=_absent(samples) if _NOTHING in map(type, samples) else (),

@@ -6,7 +6,8 @@ then hold the samples' bytes, and are hashed without a look at each sample.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from array import array
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import xxhash
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _COPIES = getattr(torch_collate, "collate_tensor_fn", None)
+#: A batch of rows of so many bytes is read once for both: each row, and then all, from the cache.
+_TOGETHER_BYTES: Final = 1 << 16
 
 
 def keeps_rows(collate: Callable[[Any], Any]) -> bool:
@@ -39,8 +42,17 @@ def keeps_rows(collate: Callable[[Any], Any]) -> bool:
     return collate is default_collate and _COPIES is not None and ways.get(torch.Tensor) is _COPIES
 
 
+def pairs_rows() -> bool:
+    """Whether torch's own collate function leaves each part of a sample in the sample's row.
+
+    A program may have registered another way for a type of its own.
+    """
+    ways = getattr(torch_collate, "default_collate_fn_map", {})
+    return all(way.__module__ == torch_collate.__name__ for way in ways.values())
+
+
 def sample_words(
-    samples: Sequence[Any], batch: Any = None
+    samples: Sequence[Any], batch: Any = None, leaf_words: dict[str, int] | None = None
 ) -> tuple[tuple[int, ...], SampleWords | None]:
     """Return the word of each sample, and the words of their leaves.
 
@@ -50,6 +62,7 @@ def sample_words(
         samples: What the dataset gave, in order.
         batch: What a collate function that keeps their rows made of them; None where one made it
             that may do anything.
+        leaf_words: Gets the words of those leaves of the batch that were read on the way, by path.
 
     Returns:
         `value_word` of each; and the words by leaf, None where the samples are not of one form.
@@ -58,16 +71,39 @@ def sample_words(
     if columns is None:
         return _one_by_one(samples)
     paths, keys, leaves = columns
-    words = tuple(
+    read = {} if leaf_words is None else leaf_words
+    packed = _packed(
         [
-            _column_words(column, batch[key] if type(batch) in (list, dict) else batch)
-            for key, column in zip(keys, leaves, strict=True)
+            _column_words(
+                column, batch[key] if type(batch) in (list, dict) else batch, (path, read)
+            )
+            for path, key, column in zip(paths, keys, leaves, strict=True)
         ]
     )
-    seed = seed_of(paths)
-    return tuple([fold(each, seed) for each in zip(*words, strict=True)]), SampleWords(
-        paths=paths, words=words
-    )
+    return _folded(paths, packed), SampleWords(paths=paths, packed=packed)
+
+
+def _packed(columns: list[list[int]]) -> bytes:
+    """Return the words of all samples, one behind the other, from those of each leaf."""
+    if len(columns) == 1:
+        return array("Q", columns[0]).tobytes()
+    packed = array("Q", bytes(8 * len(columns) * len(columns[0])))
+    for place, column in enumerate(columns):
+        packed[place :: len(columns)] = array("Q", column)
+    return packed.tobytes()
+
+
+def _folded(paths: tuple[str, ...], packed: bytes) -> tuple[int, ...]:
+    """Return `fold` of the words of each sample."""
+    seed, size = seed_of(paths), 8 * len(paths)
+    hashed = xxhash.xxh3_64_intdigest
+    held = memoryview(packed)
+    found = [hashed(held[at : at + size], seed=seed) for at in range(0, len(held), size)]
+    if bytes(size) in packed or 0 in found:  # Some sample may have no words at all.
+        words = array("Q", packed)
+        step = len(paths)
+        found = [fold(words[at : at + step], seed) for at in range(0, len(words), step)]
+    return tuple(found)
 
 
 def _columns(
@@ -102,7 +138,9 @@ def _columns(
     return (paths, keys, columns) if plain else None
 
 
-def _column_words(column: Sequence[Any], collated: Any) -> tuple[int, ...]:
+def _column_words(
+    column: Sequence[Any], collated: Any, read: tuple[str, dict[str, int]]
+) -> list[int]:
     if (
         type(collated) is torch.Tensor
         and collated.is_cpu
@@ -118,8 +156,18 @@ def _column_words(column: Sequence[Any], collated: Any) -> tuple[int, ...]:
         size = len(memory) // len(column)
         hashed = xxhash.xxh3_64_intdigest
         starts = range(0, len(memory), size)
-        return tuple([hashed(memory[at : at + size], seed=seed) for at in starts])
-    return tuple([word_of_leaf(leaf) for leaf in column])
+        if size < _TOGETHER_BYTES:
+            return [hashed(memory[at : at + size], seed=seed) for at in starts]
+        whole = xxhash.xxh3_64(seed=header_of(collated.dtype, collated.shape))
+        words = []
+        for at in starts:
+            row = memory[at : at + size]
+            words.append(hashed(row, seed=seed))
+            whole.update(row)
+        path, known = read
+        known[path] = whole.intdigest()
+        return words
+    return [word_of_leaf(leaf) for leaf in column]
 
 
 def _one_by_one(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | None]:
@@ -129,4 +177,4 @@ def _one_by_one(samples: Sequence[Any]) -> tuple[tuple[int, ...], SampleWords | 
     if len(paths) != 1 or not all(paths):
         return whole, None
     columns = zip(*([word for _, word in words] for words in found), strict=True)
-    return whole, SampleWords(paths=paths.pop(), words=tuple(columns))
+    return whole, SampleWords.of(paths.pop(), columns)

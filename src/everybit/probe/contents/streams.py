@@ -6,6 +6,7 @@ import ctypes
 import random
 import sys
 from array import array
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,6 +46,9 @@ class Streams:
         self._words: dict[str, tuple[_State, int]] = {}
         self._python = Followed(random._inst)
         self._legacy: Followed | None = None
+        self._last: _State | None = None
+        self._worded: list[_State] = []
+        self._last_word = 0
 
     def begin(self) -> None:
         """Look before samples are read."""
@@ -56,10 +60,14 @@ class Streams:
 
     def word(self) -> int:
         """Return one digest word of the global streams as they were at the last `begin`."""
-        if not self._before:
+        before = self._before
+        if not before:
             return 0
-        words = [self._word_of(name, self._before[name]) for name in GLOBAL if name in self._before]
-        return xxhash.xxh3_64_intdigest(array("Q", words))
+        states = [before[name] for name in GLOBAL if name in before]
+        if states != self._worded:
+            words = [self._word_of(name, before[name]) for name in GLOBAL if name in before]
+            self._worded, self._last_word = states, xxhash.xxh3_64_intdigest(array("Q", words))
+        return self._last_word
 
     def end(self) -> tuple[bool, tuple[StreamFact, ...]]:
         """Look when samples were read.
@@ -68,7 +76,7 @@ class Streams:
             Whether any stream moved, and those that moved for the first time.
         """
         now = self._states()
-        if now == self._before:
+        if now == self._before:  # As a rule they are the same objects.
             return False, ()
         moved = [name for name, state in now.items() if self._before.get(name, state) != state]
         facts = []
@@ -92,8 +100,16 @@ class Streams:
             known = self._words[name] = (state, _word(state))
         return known[1]
 
+    def _torch(self) -> _State:
+        """Return the state of torch's generator, the same object while it has not moved."""
+        state = torch.default_generator.get_state()
+        held = _bytes(state.numel()).from_address(state.data_ptr()).raw
+        if self._last is None or held != self._last[2]:
+            self._last = ("torch", held[:8], held)
+        return self._last
+
     def _states(self) -> dict[str, _State]:
-        states: dict[str, _State] = {"torch": _torch(torch.default_generator)}
+        states: dict[str, _State] = {"torch": self._torch()}
         python = self._python.state()
         if python is not None:
             states["python"] = python
@@ -156,8 +172,13 @@ def how_moved(before: _State, after: _State) -> Moved:
 
 def _torch(generator: torch.Generator) -> _State:
     state = generator.get_state()
-    held = ctypes.string_at(state.data_ptr(), state.nbytes)
+    held = _bytes(state.numel()).from_address(state.data_ptr()).raw
     return ("torch", held[:8], held)
+
+
+@lru_cache(maxsize=16)
+def _bytes(size: int) -> Any:
+    return ctypes.c_char * size
 
 
 def _numpy(state: Mapping[str, Any]) -> _State:

@@ -87,8 +87,20 @@ def value_word(value: Any) -> int:
 
 
 def bytes_of(leaves: Leaves) -> int:
-    """Return the bytes of the tensors and arrays among leaves."""
-    return sum([int(leaf.nbytes) for _, leaf in leaves if isinstance(leaf, _SIZED)])
+    """Return the bytes of the tensors and arrays among leaves; of sparse ones nothing is known."""
+    sized = [leaf for _, leaf in leaves if isinstance(leaf, _SIZED)]
+    try:
+        return sum([leaf.nbytes for leaf in sized])
+    except RuntimeError:
+        return sum([size_of(leaf) for leaf in sized])
+
+
+def size_of(leaf: Any) -> int:
+    """Return the bytes of a tensor or array; 0 for one that has no single run of them."""
+    try:
+        return int(leaf.nbytes)
+    except RuntimeError:
+        return 0
 
 
 def folded(words: Words) -> int:
@@ -161,14 +173,13 @@ def _tensor(tensor: torch.Tensor) -> int:
         return 0
     if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
         tensor = row_major(tensor.detach())
-    seed = header_of(tensor.dtype, tensor.shape)
     size = tensor.nbytes
-    if not size:
-        return xxhash.xxh3_64_intdigest(b"", seed=seed)
     address = tensor.data_ptr()
     if not address:
-        return 0
-    return xxhash.xxh3_64_intdigest(_bytes(size).from_address(address), seed=seed)
+        empty = xxhash.xxh3_64_intdigest(b"", seed=header_of(tensor.dtype, tensor.shape))
+        return 0 if size else empty
+    memory = _bytes(size).from_address(address)
+    return xxhash.xxh3_64_intdigest(memory, header_of(tensor.dtype, tensor.shape))
 
 
 def memory_of(tensor: torch.Tensor) -> memoryview:
