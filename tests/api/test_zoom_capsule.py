@@ -25,8 +25,8 @@ def sides(tmp_path: Path) -> dict[str, RunSide]:
     return {n: RunSide(name=n, path=str(tmp_path / n.lower()), ranks={}) for n in "AB"}
 
 
-def _replaying(monkeypatch: pytest.MonkeyPatch, result: str) -> None:
-    attempt = {"result": result, "rank": 0, "module": "fc", "meaning": "the first was wrong"}
+def _replaying(monkeypatch: pytest.MonkeyPatch, result: str, *, rank: int = 0) -> None:
+    attempt = {"result": result, "rank": rank, "module": "fc", "meaning": "the first was wrong"}
 
     def replayed(*_: Any, **__: Any) -> Verdict:
         return Verdict(command="replay", target=(), stats={"attempts": [attempt]})
@@ -44,6 +44,16 @@ def test_a_capsule_whose_repeats_are_right_names_the_run(
     kind, _, why = judge_reanchored(found)
     assert kind is DivergenceKind.CORRUPTION
     assert "capsule" in why
+
+
+def test_a_capsule_of_the_rank_that_parts_is_computed_and_of_no_other(
+    sides: dict[str, RunSide], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _replaying(monkeypatch, "right", rank=1)
+    assert try_capsules(sides, 3, 0) is None
+    found = try_capsules(sides, 3, 1)
+    assert found is not None
+    assert (found.rank, found.side) == (1, "B")
 
 
 @pytest.mark.parametrize("result", ["found", "other", "varies"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.api.zoom_capsule import try_capsules
 from everybit.api.zoom_side import CannotRunError, Program, find_program_of
-from everybit.api.zoom_take import Take, TakeError, take
+from everybit.api.zoom_take import Take, TakeError, take, vault_step
 from everybit.api.zoom_told import tell_zoomed
 from everybit.api.zoom_walk import FirstOperation, first_operation
 from everybit.core.link import Link
@@ -50,6 +50,7 @@ class _Zoom:
         progress: Told which run, the steps done, and how many there are.
         takes: Computations that came to the step, by name of the run.
         skipped: Why a run has none.
+        whole: Runs that are computed from their start, and not from a checkpoint of a Vault.
     """
 
     step: int
@@ -61,6 +62,7 @@ class _Zoom:
     takes: dict[str, Take] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
+    whole: set[str] = field(default_factory=set)
     num_taken: int = 0
 
     def take(self, side: str, **wanted: Any) -> Take:
@@ -72,8 +74,29 @@ class _Zoom:
             self.step,
             self.folder / number,
             progress=lambda _, done: self.progress(side, done, self.step + 1),
+            near=side not in self.whole,
             **wanted,
         )
+
+    def begin(self, side: str) -> None:
+        """Compute a side for the first time: from its Vault's checkpoint, else from its start.
+
+        Raises:
+            TakeError: It did not come to the step.
+        """
+        try:
+            done = self.take(side)
+            if done.vault_step is None or any(
+                _agrees(record, done.record) for record in self.records.values()
+            ):
+                self.takes[side] = done
+                return
+        except TakeError:
+            if vault_step(self.folder / f"{side}-{self.num_taken}") is None:
+                raise
+        # What the program saves does not lead on to the same bits.
+        self.whole.add(side)
+        self.takes[side] = self.take(side)
 
 
 def zoom(
@@ -138,7 +161,11 @@ def _look(work: _Zoom) -> Reanchored | None:
     for name, side in work.sides.items():
         try:
             work.programs[name] = find_program_of(side)
-            work.takes[name] = work.take(name)
+            work.begin(name)
+            if (begun := work.takes[name].vault_step) is not None:
+                why = f"from its Vault's checkpoint of step {begun}: what led there was not"
+                what = f"zoom: run {name} computed again"
+                work.skipped.append(Skipped(what=what, why=why, promised=False))
         except (CannotRunError, TakeError) as error:
             work.skipped.append(Skipped(what=f"zoom: run {name} computed again", why=str(error)))
     if len(work.takes) == 2:

@@ -51,6 +51,7 @@ class Program:
         variables: Environment variables that bear on numbers, as they were.
         script: Path of the script.
         files: Digests of the small files that it read before its first step, by name.
+        began_s: When it began, in seconds since the epoch; None where that is not on record.
     """
 
     target: str
@@ -63,6 +64,7 @@ class Program:
     variables: Mapping[str, str] = field(default_factory=dict)
     script: Path = Path()
     files: Mapping[str, str] = field(default_factory=dict)
+    began_s: float | None = None
 
     def recorded(self, path: Path) -> str | None:
         """Return the digest that a file had when it was read; None where it is not on record."""
@@ -81,7 +83,11 @@ def find_program_of(side: RunSide, here: Mapping[str, Any] | None = None) -> Pro
         CannotRunError: It cannot be; says why.
     """
     if len(side.ranks) > 1:
-        raise CannotRunError(f"it has {len(side.ranks)} ranks; one process alone is run again")
+        raise CannotRunError(
+            f"it has {len(side.ranks)} ranks, which reduce their gradients together: one process"
+            " alone does not come to its steps; of a rank a capsule of the step is computed again"
+            " where it kept one, and it kept none"
+        )
     if not side.command:
         raise CannotRunError("its record does not tell the command")
     _check_machine(side.environment, here or capture_environment(load_torch=True))
@@ -98,6 +104,7 @@ def find_program_of(side: RunSide, here: Mapping[str, Any] | None = None) -> Pro
         raise CannotRunError(f"{script} is no Python script of its own")
     _check_code(side, folder, path)
     module = _module_of(path, folder)
+    began = side.environment.get("captured_at")
     return Program(
         target=module or script,
         args=tuple(side.command[2:]),
@@ -109,6 +116,7 @@ def find_program_of(side: RunSide, here: Mapping[str, Any] | None = None) -> Pro
         variables=_variables(side.environment),
         script=path,
         files=(side.read_files or {}).get("files") or {},
+        began_s=float(began) if isinstance(began, (int, float)) else None,
     )
 
 

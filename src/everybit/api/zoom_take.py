@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from everybit.api.zoom_overlay import READS
 from everybit.api.zoom_side import command_of, environment_of
+from everybit.api.zoom_vault import TOLD
 from everybit.core.link import Link
 from everybit.core.observation import StepRecord, TensorTable
 from everybit.host.read_files import digest_of
@@ -86,10 +87,23 @@ class Take:
         return found
 
     @property
+    def vault_step(self) -> int | None:
+        """Step of the checkpoint of the first run that it went on from; None from the start."""
+        return vault_step(self.folder)
+
+    @property
     def held(self) -> str:
         """The file of what the held operation gave; "" where there is none."""
         path = self.folder / "held.pt"
         return str(path) if path.is_file() else ""
+
+
+def vault_step(folder: Path) -> int | None:
+    """Return the step of the first run's checkpoint that a computation went on from; else None."""
+    try:
+        return int(json.loads((folder / TOLD).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError):
+        return None
 
 
 def take(
@@ -98,6 +112,7 @@ def take(
     folder: Path,
     *,
     progress: Callable[[str, int], None],
+    near: bool = True,
     **wanted: Any,
 ) -> Take:
     """Run a program again up to a step.
@@ -107,6 +122,7 @@ def take(
         step: The step to look at; the program is ended behind it.
         folder: A new folder for what it sees, prints and writes.
         progress: Told the folder's name and the number of steps that are done.
+        near: Let it go on from a checkpoint that the first run has put into a Vault.
         wanted: Further fields of `everybit.guard.magnify.Wanted`.
 
     Raises:
@@ -120,6 +136,8 @@ def take(
         "outer": program.outer,
         "run_name": program.run_name,
         "settings": dict(program.settings),
+        "began_s": program.began_s,
+        "near": near,
         "out": str(folder.resolve()),
         "wanted": {"step": step, **wanted},
     }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from everybit.guard.check import Check
+    from everybit.guard.magnify import Magnifier
     from everybit.guard.record import RecordCheck
     from everybit.guard.state import CarriedState
 
@@ -30,6 +31,8 @@ class _Rehearsal:
         self._spec = spec
         self._num_guards = 0
         self._is_given = False
+        self._magnifier: Magnifier | None = None
+        self._passed_over = 0
         self.magnified = False
 
     def place(self, wanted: Path) -> Path:
@@ -57,7 +60,15 @@ class _Rehearsal:
         self.magnified = True
         wanted = dict(self._spec["wanted"])
         wanted["folder"] = self._out
-        return Magnifier(Wanted(**wanted), state, record)
+        self._magnifier = magnifier = Magnifier(Wanted(**wanted), state, record)
+        magnifier.pass_over(self._passed_over)
+        return magnifier
+
+    def pass_over(self, steps: int) -> None:
+        """Expect the step so many steps earlier: a Vault has given a later state."""
+        if self._magnifier is not None:
+            self._magnifier.pass_over(steps - self._passed_over)
+        self._passed_over = steps
 
 
 def main() -> None:
@@ -69,6 +80,16 @@ def main() -> None:
     Overlay(out / "files", (out,)).install()
     told: dict[str, Any] = {"error": "", "magnified": False}
     rehearsal = _Rehearsal(spec)
+    if spec.get("began_s") is not None:
+        from everybit.api.zoom_vault import VaultsThen
+
+        VaultsThen(
+            began_s=spec["began_s"],
+            step=spec["wanted"]["step"],
+            near=spec["near"],
+            out=out,
+            passed_over=rehearsal.pass_over,
+        ).install()
     try:
         told["error"] = _run(spec, out, rehearsal)
     except BaseException as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,6 +68,14 @@ class Magnifier(Check):
         self._record = record
         self._recorder: Recorder | None = None
         self._settings: dict[str, Any] = {}
+
+    def pass_over(self, steps: int) -> None:
+        """Expect the step so many steps earlier: the program goes on from a checkpoint.
+
+        Args:
+            steps: Steps of the first run that are not computed again.
+        """
+        self._wanted = replace(self._wanted, step=self._wanted.step - steps)
 
     def __call__(self, boundary: Boundary, moment: Moment) -> Sequence[Finding]:
         """Begin with the step, and follow its phases."""
