@@ -168,7 +168,8 @@ def judged(
         where = found[0].where
         if point:
             rule = RULES.get(kind, "MEM601")
-            placed += (found[0].rule, where.parameter, where.tensor) == (rule, name, slot)
+            told = [(each.rule, each.where.parameter, each.where.tensor) for each in found]
+            placed += (rule, name, slot) in told
         elif kind in ("batch", "loss"):
             placed += any(str(each.where.link) == kind for each in found)
         elif kind == "rng":
