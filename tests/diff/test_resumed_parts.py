@@ -44,7 +44,7 @@ def train(run: Path, steps: int, saved: Any = None, *, statistics: bool = True) 
             def closure(inputs: torch.Tensor = inputs) -> torch.Tensor:
                 optimizer.zero_grad()
                 loss: torch.Tensor = model["decoder"](model["encoder"](inputs)).square().mean()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 return loss
 
             optimizer.step(closure)
@@ -68,6 +68,7 @@ def test_other_samples_are_named_at_their_step(tmp_path: Path) -> None:
     first = everybit.diff(tmp_path / "whole", tmp_path / "rest").first
     assert first is not None
     assert (first.kind, first.where.step) == (DivergenceKind.DATA, 3)
+    assert "inputs are not on record in both runs" in first.why
     assert "4 of 4 samples differ" in first.why
 
 

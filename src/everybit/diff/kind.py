@@ -144,8 +144,7 @@ def _judge_computed(parting: Parting, context: Context) -> Judgement:
     if context.samples is not None:
         return Judgement(
             kind=context.samples.kind,
-            why=f"the model's inputs agree and the rest of the batch differs: "
-            f"{context.samples.why}",
+            why=f"{_of_inputs(parting)}: {context.samples.why}",
             certainty=Certainty.STRONG,
         )
     precision = [each for each in context.preceding if is_precision(each)]
@@ -167,6 +166,16 @@ def _judge_computed(parting: Parting, context: Context) -> Judgement:
     if context.arithmetic and weighed.kind is DivergenceKind.NOISE:
         why = f"{_listed(context.arithmetic)}, and everything else before it agrees; {weighed.why}"
     return Judgement(kind=weighed.kind, why=why, certainty=weighed.certainty)
+
+
+def _of_inputs(parting: Parting) -> str:
+    """Say what is known of the model's inputs, where other samples were delivered."""
+    held = [
+        any(table.link is Link.BATCH for table in record.tables) for record in parting.records or ()
+    ]
+    if held and all(held):
+        return "the model's inputs agree and the rest of the batch differs"
+    return "the model's inputs are not on record in both runs, and the loaders delivered others"
 
 
 def _tells(context: Context, evidence: Evidence) -> bool:
