@@ -67,7 +67,7 @@ def _row(site: Mapping[str, Any]) -> tuple[str, ...]:
     caught, missed = site["caught"], site["missed"] + site["noted"] + site["raised"]
     told = []
     if site["missed"]:
-        told.append(f"{site['missed']} missed, loss moved by {loss_text(site['loss_change'])}")
+        told.append(f"{site['missed']} missed{_what_came(site['loss_change'])}")
     if site["noted"]:
         told.append(f"{site['noted']} noted")
     if site["raised"]:
@@ -82,6 +82,17 @@ def _row(site: Mapping[str, Any]) -> tuple[str, ...]:
         rules_text(site["rules"]),
         "; ".join(told),
     )
+
+
+def _what_came(change: float | str | None) -> str:
+    """Return what missed faults did to the final loss.
+
+    >>> _what_came(0.5), _what_came(0.0), _what_came(None)
+    (', loss moved by 50.0%', ', the final loss is the same', '')
+    """
+    if change is None:
+        return ""
+    return f", loss moved by {loss_text(change)}" if change else ", the final loss is the same"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
