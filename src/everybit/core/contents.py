@@ -103,7 +103,6 @@ class BatchFacts:
         leaves: Digest word of each leaf of the batch, behind collate: `(path, word)`; of a large
             batch that is passed over, of its small leaves.
         blocks: Words of the large leaves of a large batch, by a part of their bytes.
-        samples: Words of the samples; None where none could be taken.
         stand_ins: `(asked, given)`: samples for which the dataset gave another one's.
         absent: Places in the batch for which the dataset gave None.
         pairing: Rows of the batch that went astray; None where none did.
@@ -111,16 +110,17 @@ class BatchFacts:
         handles: The code that reads samples handles exceptions.
         inherited: Where the data set of a worker holds open what its parent had opened, and nothing
             of its own in its place; None where that was not looked at.
+        samples: Words of the samples; None where none could be taken.
     """
 
     streams: tuple[StreamFact, ...] = ()
     drew: bool = False
     leaves: tuple[tuple[str, int], ...] = ()
     blocks: tuple[tuple[str, int], ...] = ()
-    samples: SampleWords | None = None
     stand_ins: tuple[tuple[int, int], ...] = ()
     absent: tuple[int, ...] = ()
     pairing: Pairing | None = None
     truncated: tuple[str, ...] = ()
     handles: bool = False
     inherited: tuple[str, ...] | None = None
+    samples: SampleWords | None = None

@@ -38,6 +38,17 @@ class Members:
         """The optimizers that live, with their names."""
         return [(item, name) for ref, name in self._optimizers if (item := ref()) is not None]
 
+    @property
+    def has_optimizers(self) -> bool:
+        """Whether an optimizer lives."""
+        return bool([None for ref, _ in self._optimizers if ref() is not None])
+
+    @property
+    def in_training(self) -> bool:
+        """Whether a root module is in training mode, or there is none. It is asked each batch."""
+        modes = [root.training for ref, _ in self._roots if (root := ref()) is not None]
+        return not modes or any(modes)
+
     def add_root(self, module: torch.nn.Module) -> list[torch.nn.Module]:
         """Track a root module.
 

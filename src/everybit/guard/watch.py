@@ -99,10 +99,8 @@ class Watch:
         Args:
             wants_gradients: Whether gradients are recorded where it is delivered.
         """
-        if not (wants_gradients and self._trains()):
-            return self.boundaries.step, False
-        roots = self.state.members.roots
-        return self.boundaries.step, not roots or any(root.training for root, _ in roots)
+        step = self.boundaries.step
+        return step, wants_gradients and self._trains() and self.state.members.in_training
 
     def mark(self) -> bool:
         """Mark what came since the last call; whether there was anything new."""
@@ -135,7 +133,7 @@ class Watch:
             self._add(root)
 
     def _trains(self) -> bool:
-        return bool(self.state.members.optimizers)
+        return self.state.members.has_optimizers
 
     def _abandon(self, optimizer: torch.optim.Optimizer) -> None:
         """Take the state as an update left it that ended in an error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 import pickle
@@ -14,6 +15,7 @@ from everybit.probe.contents import ContentsProbe, survey
 from everybit.probe.contents.labels import shift_of
 from everybit.probe.contents.pairing import compare_rows
 from everybit.probe.contents.words import folded, leaf_words, word_of_leaf
+from everybit.probe.samples import Envelope, Facts, opened
 
 
 class Numbers(Dataset):
@@ -170,3 +172,11 @@ def test_a_tensor_can_be_resized_behind_its_word():
     assert word_of_leaf(values)
     values.resize_(20)
     assert values.numel() == 20
+
+
+def test_what_is_sent_with_a_batch_arrives_as_it_was():
+    contents = make(Numbers())
+    for seen in (contents, dataclasses.replace(contents, samples=None), None):
+        facts = Facts(digest=3, samples=(1, 2), stream_word=5, worker=1, contents=seen)
+        sent = pickle.loads(pickle.dumps(Envelope({"a": 1}, facts)))
+        assert opened(sent) == ({"a": 1}, facts)

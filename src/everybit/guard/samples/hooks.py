@@ -27,9 +27,9 @@ _NEEDED: Final = ("_next_index", "_next_data", "_collate_fn", "_auto_collation",
 _HOOKS: Final = "_everybit_hooks"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)  # One a batch: frozen it costs four times as much.
 class Arrived:
-    """One batch as it has come back."""
+    """One batch as it has come back; nobody writes to it."""
 
     keys: Keys | None
     hashed: bool

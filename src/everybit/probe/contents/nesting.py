@@ -112,10 +112,13 @@ class Nesting:
 
     Args:
         datasets: The datasets.
+
+    Attributes:
+        found: `(asked, given)` that nobody took yet.
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
-        found = self._found = list[tuple[int, int]]()
+        found = self.found = list[tuple[int, int]]()
 
         def observe(asked: int, given: int) -> None:
             if len(found) < MAX_TOLD:
@@ -131,8 +134,8 @@ class Nesting:
 
     def take(self) -> tuple[tuple[int, int], ...]:
         """Return `(asked, given)` since the last call."""
-        taken = tuple(self._found)
-        self._found.clear()
+        taken = tuple(self.found)
+        self.found.clear()
         return taken
 
     def close(self) -> None:

@@ -207,16 +207,16 @@ class ContentsProbe:
             leaves=tuple(words),
             blocks=tuple(blocks.blocks_of(leaves)) if is_large else (),
             samples=_told_apart(self._words),
-            stand_ins=self._nesting.take(),
+            stand_ins=self._nesting.take() if self._nesting.found else (),
             absent=_absent(samples) if _NOTHING in map(type, samples) else (),
             pairing=pairing,
-            truncated=self._truncated.take(),
+            truncated=self._truncated.take() if self._truncated.found else (),
             handles=self._handles,
-            inherited=self._inherited(),
+            inherited=None if self._open_in is None else self._inherited(),
         )
 
     def _inherited(self) -> tuple[str, ...] | None:
-        if self._open_in is None or self._num_batches not in HANDLE_BATCHES:
+        if self._num_batches not in HANDLE_BATCHES:
             return None
         return inherited(survey(self._open_in).handles)
 

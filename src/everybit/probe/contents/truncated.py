@@ -19,10 +19,13 @@ class Truncated:
 
     Only read where `ImageFile.LOAD_TRUNCATED_IMAGES` is on; the file is read by `pread`, which
     leaves its position as it was. Pillow is as it was before once this object has gone.
+
+    Attributes:
+        found: Names of files that nobody took yet.
     """
 
     def __init__(self) -> None:
-        self._found: list[str] = []
+        self.found: list[str] = []
         self._end: Any = None
 
     def begin(self) -> None:
@@ -30,7 +33,7 @@ class Truncated:
         module: Any = sys.modules.get("PIL.ImageFile")
         if self._end is not None or module is None or not module.LOAD_TRUNCATED_IMAGES:
             return
-        kind, found = module.ImageFile, self._found
+        kind, found = module.ImageFile, self.found
         original = kind.load
 
         def load(image: Any) -> Any:
@@ -44,8 +47,8 @@ class Truncated:
 
     def take(self) -> tuple[str, ...]:
         """Return the names of the files found since the last call."""
-        taken = tuple(self._found)
-        self._found.clear()
+        taken = tuple(self.found)
+        self.found.clear()
         return taken
 
     def close(self) -> None:
