@@ -301,14 +301,15 @@ batch in {EVERY}.
 {training_table(found)}
 
 The target is 1 % of a step or 2 % of loading. In the trainings above the loop's thread pays
-{highest:.2f} % of a step at most. Loading alone, in all processes together: {decoded} more where
-JPEG files are decoded, in passes of {CASES["photographs"].num_batches} batches, and {copied} where
-as many images only become numbers, in passes of {CASES["images"].num_batches}; the first batches
-have all words, so a longer pass costs less. Of batches of more than 1 MiB only parts are read
-again, and all bytes of about one in {EVERY}: the cost is a matter of batches, hardly of their size,
-and loading stays within 2 % where a batch takes long enough to make. Where small batches are copied
-out of memory it does not: beside a loader that does nothing else, in the loop's own process, tracking is within 1 % of steps of {first:.0f} ms and more while all samples
-have words, and of {later:.0f} ms and more later."""
+{highest:.2f} % of a step at most. Loading alone, in all processes together: {decoded} more
+where JPEG files are decoded, in passes of {CASES["photographs"].num_batches} batches, and
+{copied} where as many images only become numbers, in passes of {CASES["images"].num_batches};
+the first batches have all words, so a longer pass costs less. Of batches of more than 1 MiB
+only parts are read again, and all bytes of about one in {EVERY}: the cost is a matter of
+batches, hardly of their size, and loading stays within 2 % where a batch takes long enough to
+make. Where small batches are copied out of memory it does not: beside a loader that does
+nothing else, in the loop's own process, tracking is within 1 % of steps of {first:.0f} ms and
+more while all samples have words, and of {later:.0f} ms and more later."""
     blocks = text.split("\n\n")
     return "\n\n".join(
         block if block.lstrip().startswith(("#", "|")) else fill(block, 100) for block in blocks
