@@ -181,7 +181,7 @@ def _with_read_files(
     for path in (a[0], b[0]):
         run = open_run(path)
         told.append(read_files_of([run.log(rank) for rank in run.ranks]))
-    found, skipped = comparable({"A": told[0], "B": told[1]})
+    found, skipped = comparable(*told)
     if found is None:
         return a[1], b[1], skipped
     return a[1] | {SECTION: found[0]}, b[1] | {SECTION: found[1]}, skipped

@@ -27,33 +27,33 @@ def with_read_files(a: RunSide, b: RunSide) -> tuple[RunSide, RunSide, list[Skip
     Each side's `read_files` is what its record holds: `files` (digest by name), `whole` (it
     listened from the start of the program) and `more` (read and not on record); None with none.
     """
-    found, skipped = comparable({side.name: side.read_files for side in (a, b)})
+    found, skipped = comparable(a.read_files, b.read_files)
     if found is None:
         return a, b, skipped
     return _with(a, found[0]), _with(b, found[1]), skipped
 
 
 def comparable(
-    told: Mapping[str, Mapping[str, Any] | None],
+    a: Mapping[str, Any] | None, b: Mapping[str, Any] | None
 ) -> tuple[tuple[dict[str, str], dict[str, str]] | None, list[Skipped]]:
     """Return what can be compared of the files that two programs read, and what cannot.
 
     Args:
-        told: What the record of each holds, as `RunSide.read_files`, by the side's name.
+        a: What the record of A holds, as `RunSide.read_files`; None with nothing.
+        b: What that of B does.
 
     Returns:
         The digests of both by name, None where a side has none on record; and what was left out.
     """
-    held = {name: _files(each) for name, each in told.items()}
-    one, other = held.values()
+    one, other = _files(a), _files(b)
     if one is None or other is None:
-        lacking = [name for name, files in held.items() if files is None]
+        lacking = [name for name, files in (("A", one), ("B", other)) if files is None]
         if len(lacking) > 1 or not (one or other):
             return None, []
         why = f"{lacking[0]}: not recorded"
         return None, [Skipped(what=_WHAT, why=why, promised=False)]
-    whole = all((each or {}).get("whole") is True for each in told.values())
-    full = not any((each or {}).get("more") for each in told.values())
+    whole = all((each or {}).get("whole") is True for each in (a, b))
+    full = not any((each or {}).get("more") for each in (a, b))
     skipped = []
     if not (whole and full):
         alone = sorted({*one} ^ {*other})
