@@ -1,6 +1,6 @@
 """What looking after files costs, beside reading them, loading them, and other tools.
 
-    python bench/files.py --place /dev/shm --out bench/results/files-speed.json --write
+    python -m bench.files --place /dev/shm --out bench/results/files-speed.json --write
 
 Each subject is a process of its own that stays; rounds are interleaved: every subject runs once a
 round, in turn, on the same bytes in the page cache. Ratios are medians over the rounds' own pairs.
@@ -242,7 +242,7 @@ def main() -> None:
     import torch
 
     text = (
-        f"## Files at rest\n\n`python bench/files.py`, commit {result['commit']}, {os.cpu_count()} "
+        f"## Files at rest\n\n`python -m bench.files`, commit {result['commit']}, {os.cpu_count()} "
         f"cores, torch {torch.__version__}, files in the page cache, medians over "
         f"{options.rounds} interleaved rounds.\n\n" + table(result)
     )

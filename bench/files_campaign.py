@@ -1,6 +1,6 @@
 """Every damage on every format at random places: is it found, and is it placed?
 
-    python bench/files_campaign.py --placements 200 --out bench/results/files.json --write
+    python -m bench.files_campaign --placements 200 --out bench/results/files.json --write
 
 Each placement is verified twice. With a manifest made before: is anything found, is the right file
 named and no other, and where bytes of tensors changed, are these tensors named, no other, and do
@@ -340,7 +340,7 @@ def main() -> int:
     kept.write_result(result, options.out)
     if options.write:
         text = (
-            "## Damage on every format\n\n`python bench/files_campaign.py`: "
+            "## Damage on every format\n\n`python -m bench.files_campaign`: "
             f"{result['placements']} random places each, seed {result['seed']}, commit "
             f"{result['commit']}. Right means: found, the right file and no other, every tensor "
             "that was hit and no other, and its byte range. Without a manifest `clean` is said "

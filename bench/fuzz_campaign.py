@@ -1,6 +1,6 @@
 """Mutated inputs over all parsers: no exception but everybit's own, no hang, no unbounded memory.
 
-    python bench/fuzz_campaign.py --inputs 1000000 --out bench/results/fuzz.json
+    python -m bench.fuzz_campaign --inputs 1000000 --out bench/results/fuzz.json
 
 Every input follows from the seed and its number: which file of the corpus, and how it is changed
 (`mutations`). Children read them, each under a bound of CPU time an input and of memory; the parent
@@ -161,7 +161,7 @@ def section(total: dict[str, Any]) -> str:
     rows = ["| file | mutated inputs |", "|---|---|"]
     rows += [f"| {name} | {count:,} |" for name, count in total["entries"].items()]
     return (
-        f"## Fuzzing\n\n`python bench/fuzz_campaign.py`: {total['done']:,} mutated inputs "
+        f"## Fuzzing\n\n`python -m bench.fuzz_campaign`: {total['done']:,} mutated inputs "
         f"({runs}), {total['num_failures']} failures. A failure is an exception that is not "
         f"everybit's own, more than {CPU_SECONDS:.0f} s of CPU time for an input of a few KB (the "
         f"slowest took {total['slowest_cpu_s']} s), or growth of the process by more than "

@@ -1,6 +1,6 @@
 """Whole checkpoints: nothing is found in them, sealed or not, moved or saved again.
 
-    python bench/harmless_campaign.py --large --out bench/results/harmless.json --write
+    python -m bench.harmless_campaign --large --out bench/results/harmless.json --write
 
 Each kind is written by its own library, verified without a manifest (`clean`, or `inconclusive`
 where the format has no checksum), sealed and verified (`clean`), and, where torch or safetensors
@@ -148,7 +148,7 @@ def main() -> int:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if options.write:
         text = (
-            f"## Whole checkpoints\n\n`python bench/harmless_campaign.py`, commit "
+            f"## Whole checkpoints\n\n`python -m bench.harmless_campaign`, commit "
             f"{result['commit']}: verified as they are, sealed, and saved again.\n\n"
         )
         write_section("harmless", text + table(result))

@@ -1,6 +1,6 @@
 """Break run records on purpose: random bit flips, kills at random moments; and measure the cost.
 
-    python bench/ledger_campaign.py --flips 10000 --kills 50 --out bench/results/ledger.json
+    python -m bench.ledger_campaign --flips 10000 --kills 50 --out bench/results/ledger.json
 
 The tests run smaller slices of the same functions.
 """

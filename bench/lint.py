@@ -1,6 +1,6 @@
 """Linters side by side: what each finds in the snippets of `tests/source/snippets`.
 
-    python bench/lint.py --peers PEERS --semgrep-rules RULES
+    python -m bench.lint --peers PEERS --semgrep-rules RULES
 
 PEERS is a folder with a virtual environment for each peer, under its name: torchfix, bandit, ruff,
 semgrep. One that is not there is left out. RULES is a folder of Semgrep's public rules, which are

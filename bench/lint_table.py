@@ -63,7 +63,7 @@ def _words(result: dict[str, Any]) -> list[str]:
     sources = Counter(each["repository"] for each in result["semgrep_rules"])
     rules = sum(len(each["rules"]) for each in result["semgrep_rules"])
     text = [
-        (f"`python bench/lint.py`, commit {result['commit']}: {versions}. {result['snippets']} "
+        (f"`python -m bench.lint`, commit {result['commit']}: {versions}. {result['snippets']} "
         f"snippets (`tests/source/snippets/`), each with the findings that it expects: {expected} "
         f"in all, and {harmless} snippets that expect none, most of them the nearest harmless "
         "relative of one that does."),

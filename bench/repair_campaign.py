@@ -1,6 +1,6 @@
 """Repair at random places: what is put back is right bit for bit, or nothing is put back.
 
-    python bench/repair_campaign.py --out bench/results/repair.json --write
+    python -m bench.repair_campaign --out bench/results/repair.json --write
 
 1. Single flipped bits in members of `torch.save` files and DCP entries, no manifest, no copy:
    first as repair does by itself, where a second witness agrees, then with `--accept-weak`.
@@ -340,7 +340,7 @@ def main() -> int:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if options.write:
         text = (
-            "## Repair\n\n`python bench/repair_campaign.py`: seed "
+            "## Repair\n\n`python -m bench.repair_campaign`: seed "
             f"{result['seed']}, commit {result['commit']}.\n\n"
         )
         write_section("repair", text + table(result))

@@ -1,6 +1,6 @@
 """Scanners side by side: what each says of the corpus, and how long it takes.
 
-    python bench/scan.py --peers PEERS --out bench/results/scan.json [--kept RESULT]
+    python -m bench.scan --peers PEERS --out bench/results/scan.json [--kept RESULT]
 
 PEERS is a folder with a virtual environment for each peer, under its name: picklescan, modelscan,
 fickling, modelaudit. One that is not there is left out. Every adversarial file whose loader is

@@ -49,7 +49,7 @@ def table(result: dict[str, Any]) -> str:
     versions = ", ".join(f"{tool} {result['versions'][tool]}" for tool in tools)
     lines = [
         "## Scanners side by side", "",
-        (f"`python bench/scan.py`, commit {result['commit']}: {versions}. {len(hostile)} "
+        (f"`python -m bench.scan`, commit {result['commit']}: {versions}. {len(hostile)} "
         f"adversarial and {len(benign)} benign files and folders, all made by code "
         f"(`bench/scan_corpus/`). {len(proved)} of the adversarial ones were loaded by the "
         "real loader, and their payload ran."), "",

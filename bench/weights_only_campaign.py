@@ -1,6 +1,6 @@
 """The model of `torch.load(weights_only=True)` against torch itself, over mutated files.
 
-    python bench/weights_only_campaign.py --files 100000 --out bench/results/weights-only.json
+    python -m bench.weights_only_campaign --files 100000 --out bench/results/weights-only.json
 
 What must never happen: the model accepts a file (so no finding tells it) and torch raises. What
 torch accepts though the model refuses is put into classes (`weights_only_classes`). Every file
@@ -151,7 +151,7 @@ def section(total: dict[str, Any]) -> str:
     why = {reason.name: reason.why for reason in REASONS}
     rows += [f"| {name} | {count:,} | {why[name]} |" for name, count in total["classes"].items()]
     return (
-        f"## The model of weights_only against torch\n\n`python bench/weights_only_campaign.py`: "
+        f"## The model of weights_only against torch\n\n`python -m bench.weights_only_campaign`: "
         f"{total['done']:,} mutated files ({runs}; torch {total['runs'][0]['torch']}). Torch "
         f"accepts {counts.get('torch accepts', 0):,} of them, the model "
         f"{counts.get('model accepts', 0):,}. Accepted by the model and refused by torch: "

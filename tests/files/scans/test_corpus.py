@@ -146,7 +146,7 @@ def test_nothing_is_executed(written):
 
 
 def test_the_real_loaders_run_the_payloads(written, tmp_path):
-    # One file of every class here; `python bench/scan.py` tries them all.
+    # One file of every class here; `python -m bench.scan` tries them all.
     first: dict[str, Sample] = {}
     for sample in written.samples:
         if sample.hostile and sample.loader:
