@@ -103,6 +103,7 @@ class SampleBook:
         self._leaves: dict[str, _Leaf] = {}
         self._paths: tuple[str, ...] = ()
         self._table: Any = None
+        self._marks: Any = None
         self._num_again = 0
         self._flags: Any = None
         self._has_drawn = False
@@ -138,58 +139,62 @@ class SampleBook:
             return
         if min(indices) < 0 or max(indices) >= self._length:
             return
+        if self._table is None:
+            self._begin(samples.paths, version)
+        if samples.paths != self._paths or not self._read_at_once(indices, samples, drew=drew):
+            self._read_by_leaf(indices, record, samples, drew, version, is_rounded)
+
+    def _begin(self, paths: tuple[str, ...], version: tuple[int, int]) -> None:
         import numpy as np
 
-        where = np.array(indices, np.int64)
-        if self._flags is None:
-            self._flags = np.zeros(self._length, np.uint8)
-            self._version = version
-        if not self._leaves:
-            self._paths = samples.paths
-            self._table = np.zeros((self._length, len(samples.paths)), np.uint64)
-            self._leaves = {
-                path: _Leaf(self._table[:, place]) for place, path in enumerate(samples.paths)
-            }
-        if samples.paths != self._paths or not self._read_at_once(where, samples, drew=drew):
-            self._read_by_leaf(where, record, samples, drew, version, is_rounded)
+        words = np.zeros((self._length, len(paths)), np.uint64)
+        self._paths, self._version = paths, version
+        self._leaves = {path: _Leaf(words[:, place]) for place, path in enumerate(paths)}
+        self._flags = np.zeros(self._length, np.uint8)
+        self._table, self._marks = words.data.cast("B"), self._flags.data
 
-    def _read_at_once(self, where: Any, samples: SampleWords, *, drew: bool) -> bool:
-        """Take a batch whose samples are new, or what they were; whether it was one."""
-        import numpy as np
+    def _read_at_once(self, indices: tuple[int, ...], samples: SampleWords, *, drew: bool) -> bool:
+        """Take a batch whose samples are new, or what they were; whether it was one.
 
-        before = self._table[where]
-        num_known = len(where)
-        known = slice(None)
-        if before.tobytes() != samples.packed:
-            now = np.frombuffer(samples.packed, np.uint64).reshape(before.shape)
-            if before.any():
-                new = before == 0
-                # A sample is new as a whole, or as it was.
-                if not (new | (before == now)).all() or not now.all():
-                    return False
-                if (new != new[:, :1]).any():
-                    return False
-                known = ~new[:, 0]
-                num_known = int(known.sum())
-            else:
-                num_known = 0
-            self._table[where] = now
-        elif not before.all():
+        Gone through one by one: whoever waits for a worker in between finds NumPy's code gone from
+        the processor's caches, and pays five times as much for it.
+        """
+        table, packed, marks = self._table, samples.packed, self._marks
+        size = 8 * len(samples.paths)
+        nothing = bytes(size)
+        if nothing[:8] in packed:  # Some value may have no word.
             return False
+        new: list[tuple[int, bytes]] = []
+        known: list[int] = []
+        at = 0
+        for index in indices:
+            word = packed[at : at + size]
+            at += size
+            before = table[index * size : index * size + size].tobytes()
+            if before == word:
+                known.append(index)
+            elif before == nothing:
+                new.append((index * size, word))
+            else:
+                return False
+        for place, word in new:
+            table[place : place + size] = word
         # What was added up of the words, then and now, would be the same.
-        self._num_again += num_known
-        num_steady = 0 if drew else num_known
+        self._num_again += len(known)
+        num_steady = 0 if drew else len(known)
         if num_steady and self._has_drawn:
-            num_steady = int((self._flags[where[known]] != _DREW).sum())
+            num_steady = [marks[index] for index in known].count(0)
         self.num_compared += num_steady
-        self.num_drawn += num_known - num_steady
+        self.num_drawn += len(known) - num_steady
         if drew:
-            self._flags[where], self._has_drawn = _DREW, True
+            self._has_drawn = True
+            for index in indices:
+                marks[index] = _DREW
         return True
 
     def _read_by_leaf(
         self,
-        where: Any,
+        indices: tuple[int, ...],
         record: SampleRecord,
         samples: SampleWords,
         drew: bool,
@@ -199,7 +204,7 @@ class SampleBook:
         """Take a batch some of whose samples are others than they were."""
         import numpy as np
 
-        assert record.indices is not None
+        where = np.array(indices, np.int64)
         known = np.zeros(len(where), bool)
         differs = {}
         columns = np.frombuffer(samples.packed, np.uint64).reshape(len(where), -1)
@@ -235,7 +240,7 @@ class SampleBook:
                     self._num_rounded += 1
                     continue
                 leaf.num_alone += not any(other[row] for other in others)
-                self._note(leaf, record.indices[row], words[row], version)
+                self._note(leaf, indices[row], words[row], version)
 
     def judge(
         self,
@@ -306,7 +311,7 @@ class SampleBook:
     def let_go(self) -> None:
         """Keep no words any more: the data set is gone. What was counted stays."""
         self._leaves = {}
-        self._flags = self._table = None
+        self._flags = self._table = self._marks = None
         self._length = 0
 
     def _note(self, leaf: _Leaf, index: int, word: int, version: tuple[int, int]) -> None:
