@@ -1,4 +1,4 @@
-"""Bytes that exist in no file: what a compressed member or stream holds."""
+"""Bytes held in memory: what a compressed member or stream holds, and small files."""
 
 from __future__ import annotations
 
