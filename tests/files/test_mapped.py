@@ -33,9 +33,8 @@ def place(tmp_path, monkeypatch):
     return place
 
 
-@pytest.mark.parametrize("single", [False, True], ids=["spawned", "forked"])
-def test_the_digest_is_that_of_the_bytes(place, monkeypatch, single):
-    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: single)
+def test_the_digest_is_that_of_the_bytes(place, monkeypatch):
+    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: False)
     expected = blake3(place.read_bytes()).hexdigest()
     told = []
     with ByteSource(place) as source:
@@ -43,6 +42,74 @@ def test_the_digest_is_that_of_the_bytes(place, monkeypatch, single):
             assert taken.digest() == expected
         assert sum(told) == SIZE
         assert hash_file(source, ("blake3",), no_progress) == {"blake3": expected}
+
+
+FORKS = """
+import os, sys, threading
+import everybit
+from everybit.files import cores, mapped, mapped_child
+from everybit.files.aside import hash_file
+from everybit.files.passes import no_progress
+from everybit.files.source import ByteSource
+
+place, told = sys.argv[1], []
+mapped.MAPPED_BYTES, mapped_child._STEP_BYTES = 1, 1 << 20
+ByteSource.is_cached = lambda *_: True
+spawned, mapped._spawned = mapped._spawned, None
+"""
+
+
+def alone(script, place):
+    """Run a script in a process of its own, where nothing has started a thread; its words."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS + script, str(place)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    return done.stdout.split()
+
+
+def test_a_process_of_one_thread_forks_for_it(place):
+    script = """
+print(len(everybit.seal(place)), everybit.verify(place, strong=True).status)
+with ByteSource(place) as source, mapped.MappedHash(source, told.append) as taken:
+    print(taken.digest(), sum(told))
+done = threading.Event(); threading.Thread(target=done.wait).start()
+print(mapped._is_single_threaded()); done.set()
+"""
+    expected = blake3(place.read_bytes()).hexdigest()
+    assert alone(script, place) == ["1", "clean", expected, str(SIZE), "False"]
+
+
+def test_a_forked_process_whose_cores_are_lost_waits_for_none(place):
+    script = """
+mapped._spawned, mapped.MAPPED_BYTES = spawned, 1 << 40
+with ByteSource(place) as source:
+    print(hash_file(source, ("blake3",), no_progress)["blake3"], flush=True)
+    if os.fork() == 0:
+        assert cores.are_lost() and not mapped._is_single_threaded()
+        print(hash_file(source, ("blake3",), no_progress)["blake3"], flush=True)
+        mapped.MAPPED_BYTES = 1
+        print(hash_file(source, ("blake3",), no_progress)["blake3"], flush=True)
+        os._exit(0)
+    os.wait()
+"""
+    assert alone(script, place) == 3 * [blake3(place.read_bytes()).hexdigest()]
+
+
+def test_a_file_that_shrinks_kills_a_fork_alone(place):
+    script = """
+write = os.write
+os.write = lambda *args: (os.truncate(place, 4096), write(*args))
+with ByteSource(place) as source:
+    with mapped.MappedHash(source, told.append) as taken:
+        print(taken.digest(), told[0], sum(told))
+    os.write = write
+    print(hash_file(source, ("blake3",), no_progress)["blake3"])
+"""
+    words = alone(script, place)
+    assert words == ["None", str(1 << 20), "0", blake3(place.read_bytes()).hexdigest()]
+    assert place.stat().st_size == 4096
 
 
 def test_only_files_that_are_large_and_in_memory(place, monkeypatch):
@@ -78,22 +145,11 @@ child.main(int(sys.argv[1]), int(sys.argv[2]), 1)
 """
 
 
-@pytest.mark.parametrize("single", [False, True], ids=["spawned", "forked"])
-def test_a_file_that_shrinks_kills_the_child_alone(place, tmp_path, monkeypatch, single):
-    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: single)
-    write = os.write
-    if single:
-
-        def shrinks(*args):
-            os.truncate(place, 4096)
-            return write(*args)
-
-        monkeypatch.setattr(mapped_child, "_STEP_BYTES", 1 << 20)
-        monkeypatch.setattr(mapped_child.os, "write", shrinks)
-    else:
-        script = tmp_path / "child.py"
-        script.write_text(SHRINKS.format(child=mapped_child.__file__, place=str(place)))
-        monkeypatch.setattr(mapped, "_CHILD", script)
+def test_a_file_that_shrinks_kills_the_child_alone(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "_is_single_threaded", lambda: False)
+    script = tmp_path / "child.py"
+    script.write_text(SHRINKS.format(child=mapped_child.__file__, place=str(place)))
+    monkeypatch.setattr(mapped, "_CHILD", script)
     told = []
     with ByteSource(place) as source:
         with MappedHash(source, told.append) as taken:
@@ -102,27 +158,8 @@ def test_a_file_that_shrinks_kills_the_child_alone(place, tmp_path, monkeypatch,
         assert sum(told) == 0
         assert source.changed()
         # What is left of it is read, and here it stays as it is now.
-        monkeypatch.setattr(os, "write", write)
         expected = blake3(place.read_bytes()).hexdigest()
         assert hash_file(source, ("blake3",), told.append) == {"blake3": expected}
-
-
-def test_a_process_of_one_thread_is_known(place):
-    """In a process of its own: here other threads may be at work."""
-    script = (
-        "import sys, threading, everybit; from everybit.files import mapped\n"
-        "mapped.MAPPED_BYTES, place = 1, sys.argv[1]\n"
-        "from everybit.files.source import ByteSource\n"
-        "ByteSource.is_cached = lambda *_: True\n"
-        "mapped._spawned = None\n"
-        "print(len(everybit.seal(place)), everybit.verify(place, strong=True).status)\n"
-        "done = threading.Event(); threading.Thread(target=done.wait).start()\n"
-        "print(mapped._is_single_threaded()); done.set()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(place)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1", "clean", "False"], done
 
 
 @pytest.mark.parametrize("why", ["no process", "another program"])

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from everybit.core.tree import LEAF_BYTES
+from everybit.files.cores import blake3_hasher
 from everybit.files.mapped import MappedHash, can_map
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ def new_hasher(algorithm: str, *, size_bytes: int = 0, all_cores: bool = False) 
         all_cores: Let BLAKE3 use them all: faster only where nothing else keeps them busy.
     """
     if algorithm == "blake3":
-        import blake3
-
-        return blake3.blake3(max_threads=blake3.blake3.AUTO if all_cores else 1)
+        return blake3_hasher(all_cores=all_cores)
     if algorithm == "git-sha1":
         hasher = hashlib.sha1(usedforsecurity=False)
         hasher.update(b"blob %d\0" % size_bytes)

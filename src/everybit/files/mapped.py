@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from everybit.files import cores
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -96,6 +98,8 @@ class _Child:
 
 def _is_single_threaded() -> bool:
     """Return whether a fork would leave no thread behind, and no lock in its hands."""
+    if cores.are_lost():
+        return False
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir()) == 1
     except OSError:
