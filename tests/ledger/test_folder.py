@@ -161,3 +161,19 @@ def test_other_files_are_passed_over(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x")
     assert open_run(tmp_path).damage == ()
     assert RunWriter.open(tmp_path).attempt == 1
+
+
+def test_runs_that_have_ended_hold_no_file(tmp_path: Path) -> None:
+    def held() -> int:
+        return sum(1 for _ in os.scandir("/proc/self/fd"))
+
+    if not os.path.isdir("/proc/self/fd"):  # noqa: PTH112
+        pytest.skip("open files cannot be counted on this system")
+    before = None
+    for number in range(4):
+        writer = RunWriter.open(tmp_path / str(number))
+        writer.end(EndReason.CLEAN)
+        writer.close()
+        open_run(tmp_path / str(number)).log()
+        before = held() if before is None else before
+    assert held() == before

@@ -192,7 +192,7 @@ def create_or_join(
             "command": list(command),
         }
         with contextlib.suppress(FileExistsError):  # another rank was first: join it
-            publish(path, encode_run_file(info))
+            os.close(publish(path, encode_run_file(info)))
     deadline = time.monotonic() + _JOIN_TIMEOUT_S
     while True:
         found = read_run_file(folder)
