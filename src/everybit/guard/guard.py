@@ -22,6 +22,7 @@ from everybit.guard.samples import Data
 from everybit.guard.stepping import StepCount, Stepping
 from everybit.guard.uncompiled import keep_uncompiled
 from everybit.guard.watch import Watch
+from everybit.guard.worker_errors import DeathsLater, is_cut_off
 from everybit.host import capture_environment
 from everybit.ledger import EndReason, RunWriter, end_after
 from everybit.ledger.default_folder import default_folder
@@ -187,26 +188,28 @@ class Guard(Following):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
-        stopped = late = None
-        if error is None or isinstance(error, SystemExit):
+        stopped = None
+        with DeathsLater() as deaths:
+            if error is None or isinstance(error, SystemExit):
+                try:
+                    self._course.test()
+                    self._stepping.leave()
+                    self._response.finish()
+                except StoppedError as stop:
+                    stopped = stop
             try:
-                self._course.test()
-                self._stepping.leave()
-                self._response.finish()
-            except StoppedError as stop:
-                stopped = stop
-        try:
-            self._fence(self._data.close, error)
-        except RuntimeError as raised:  # A worker died just now: torch raises wherever we are.
-            late = raised
-        self._data.remove()
-        self._watch.remove()
-        end = end_after(stopped or error or late)
-        self.close(end.reason, end.code, end.told)
+                self._fence(self._data.close, error)
+                late = deaths.error()
+            except RuntimeError as raised:  # torch's, of a worker: it found the death by itself.
+                late = raised
+            self._data.remove()
+            self._watch.remove()
+            end = end_after(stopped or error or late)
+            self.close(end.reason, end.code, end.told)
         if stopped is not None:
             raise stopped
-        if late is not None and error is None:
-            raise late
+        if late is not None and (error is None or is_cut_off(error)):
+            raise late from error
 
     def close(self, reason: EndReason, code: int = 0, detail: str = "") -> None:
         """Write coverage and the end record: on leaving the Guard, or from a signal's handler."""

@@ -20,7 +20,7 @@ from everybit.guard.samples.passing import Beginning
 from everybit.guard.samples.positions import Positions
 from everybit.guard.samples.promise import promise_of
 from everybit.guard.samples.resume import Plan
-from everybit.guard.worker_errors import names_worker
+from everybit.guard.worker_errors import is_cut_off, names_worker, wait_for_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from everybit.guard.samples.resume import AnyPlan
     from everybit.guard.watch import Watch
 
+#: How long a worker that has closed what it shares may take to be gone.
+_DYING_S: Final = 1.0
 _ITERATOR: Final = "_BaseDataLoaderIter"
 _STATEFUL: Final = "torchdata.stateful_dataloader.stateful_dataloader"
 
@@ -126,7 +128,9 @@ class Data:
                 there, and no batch is missed.
         """
         for hooks in list(self._going):
-            if error is not None and names_worker(error, hooks.workers):
+            if error is not None and (
+                names_worker(error, hooks.workers) or (hooks.is_alive and is_cut_off(error))
+            ):
                 self._look_at_workers(hooks, error)
         self._sweep(everything=True)
         self._positions.close()
@@ -319,6 +323,8 @@ class Data:
 
     def _look_at_workers(self, hooks: Going, error: BaseException) -> Sequence[Finding]:
         entry = self._going[hooks]
+        if is_cut_off(error):
+            wait_for_one(hooks.workers, _DYING_S)
         found = self._check.workers(
             hooks.workers,
             hooks.current,
