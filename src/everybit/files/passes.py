@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import xxhash
@@ -90,9 +90,9 @@ class SealPass:
         sha256: Digest of all of them, where it was asked for.
     """
 
-    leaves: bytearray = field(default_factory=bytearray)
-    crcs: bytearray = field(default_factory=bytearray)
-    num_bytes: int = 0
+    leaves: bytearray
+    crcs: bytearray
+    num_bytes: int
     blake3: Digest
     sha256: Digest | None = None
 
@@ -120,24 +120,17 @@ def read_for_seal(
             mapped = stack.enter_context(MappedHash(source, no_progress))
         names = [*([] if mapped else ["blake3"]), *(["sha256"] if sha256 else [])]
         aside = {name: new_hasher(name) for name in names}
-        done = _read_looked_at(source, list(aside.values()), hashed, checked, progress)
+        leaves, crcs, num_bytes = _read_looked_at(
+            source, list(aside.values()), hashed, checked, progress
+        )
         digest = mapped.digest() if mapped is not None else aside["blake3"].hexdigest()
     return SealPass(
-        leaves=done.leaves,
-        crcs=done.crcs,
-        num_bytes=done.num_bytes,
+        leaves=leaves,
+        crcs=crcs,
+        num_bytes=num_bytes,
         blake3=read_blake3(source) if digest is None else Digest(Algorithm.BLAKE3, digest),
         sha256=Digest(Algorithm.SHA256, aside["sha256"].hexdigest()) if sha256 else None,
     )
-
-
-@dataclass(slots=True)
-class _Looked:
-    """Leaf digests and leaf CRCs of a file, as in `SealPass`."""
-
-    leaves: bytearray = field(default_factory=bytearray)
-    crcs: bytearray = field(default_factory=bytearray)
-    num_bytes: int = 0
 
 
 def _read_looked_at(
@@ -146,8 +139,8 @@ def _read_looked_at(
     hashed: Iterable[Span],
     checked: Iterable[Span],
     progress: Callable[[int], None],
-) -> _Looked:
-    """Read a file once, through the hashers aside, and look at each leaf of it."""
+) -> tuple[bytearray, bytearray, int]:
+    """Read a file once, through the hashers aside; return `leaves`, `crcs`, `num_bytes`."""
     leaves, crcs = bytearray(), bytearray()
     waiting = sorted(hashed, key=lambda span: -span.start)
     active: list[Span] = []
@@ -173,7 +166,7 @@ def _read_looked_at(
                 _feed(members, starts, leaf, position + start, crc)
         position = end
         progress(len(chunk))
-    return _Looked(leaves, crcs, position)
+    return leaves, crcs, position
 
 
 def _feed(members: list[Span], starts: list[int], leaf: memoryview, at: int, crc: int) -> None:
